@@ -19,7 +19,7 @@ DEMO_call  = bin/axe run lead --agents configs/examples "Review this repository'
 DEMO_spawn = bin/axe run explorer --agents configs/examples/spawn "What should a newcomer know?"
 DEMO_slash = bin/axe run scout --agents configs/examples/slash "What should a newcomer know?"
 DEMO_supervised = bin/axe run builder --agents configs/examples/supervised "Mend the cache"
-DEMO_tools = configs/examples/tools/demo bin bin/demo
+DEMO_tools = configs/examples/mender/demo bin bin/demo
 DEMO_mail  = bin/axe run editor --agents configs/examples/mail "What should a newcomer know?"
 CHAOS     ?= .
 

@@ -541,7 +541,7 @@ func (w activeAgents) adopt(ctx context.Context, partition int) error {
 		for _, name := range []string{name, strings.TrimSuffix(name, inboundSuffix)} {
 			if agent, err := subjects.ParseAgent(name); err == nil {
 				s := source{agent, partition}
-				if _, served := w.agents.definition(agent); served && !slices.Contains(known, s) {
+				if served, _, _ := w.agents.status(agent); served && !slices.Contains(known, s) {
 					found[s] = true
 				}
 			}

@@ -23,33 +23,54 @@ type Broken struct {
 	Problem string
 }
 
-// Serve sets the agents that the worker serves from now on, and the broken
-// ones: their callers are told the problem. Runs under way keep the definition
-// with which they were started. A call of an agent that is no longer served
-// goes to a worker that has the agent; without one it is refused. Run takes no
-// trigger before the first call of Serve. An agent with commands counts as
-// broken if the worker cannot hold them (Config.Sandbox). An agent with an
-// invalid name, or defined twice, is an error, and nothing changes then.
-func (w *Worker) Serve(agents []configs.Agent, broken ...Broken) error {
-	agents, refused := w.cfg.Sandbox.withoutCommands(agents)
+// Serve sets the agents and toolsets that the worker serves from now on, and
+// the broken ones: their callers are told the problem. Runs under way keep the
+// definition with which they were started. A call of an agent that is no longer
+// served goes to a worker that has the agent; without one it is refused. Run
+// takes no trigger before the first call of Serve. An agent or a toolset with
+// commands counts as broken if the worker cannot hold them (Config.Sandbox). An
+// invalid name, or one that is defined twice, is an error, and nothing changes
+// then.
+func (w *Worker) Serve(defs configs.Definitions, broken ...Broken) error {
+	defs, refused := w.cfg.Sandbox.withoutCommands(defs)
 	broken = append(broken, refused...)
-	set := make(map[subjects.Agent]configs.Agent, len(agents))
-	for _, a := range agents {
-		name, err := subjects.ParseAgent(a.Name)
-		if err != nil {
-			return err
-		}
-		if _, twice := set[name]; twice {
-			return fmt.Errorf("agent %s is defined twice", name)
-		}
-		set[name] = a
+	agents, err := byName(defs.Agents, func(a configs.Agent) string { return a.Name })
+	if err != nil {
+		return err
 	}
-	w.agents.replace(set, broken)
+	sets, err := byName(defs.Toolsets, func(t configs.Toolset) string { return t.Name })
+	if err != nil {
+		return err
+	}
+	for name := range sets {
+		if _, twice := agents[name]; twice {
+			return fmt.Errorf("%s is an agent and a toolset", name)
+		}
+	}
+	w.toolsets.replace(sets)
+	w.agents.replace(agents, sets, broken)
 	pause.Notify(w.agents.changed)
 	return nil
 }
 
-// agentSet holds the definitions of a worker's agents.
+// byName returns definitions by their names.
+func byName[T any](defs []T, nameOf func(T) string) (map[subjects.Agent]T, error) {
+	all := make(map[subjects.Agent]T, len(defs))
+	for _, d := range defs {
+		name, err := subjects.ParseAgent(nameOf(d))
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := all[name]; twice {
+			return nil, fmt.Errorf("%s is defined twice", name)
+		}
+		all[name] = d
+	}
+	return all, nil
+}
+
+// agentSet holds the definitions of a worker's agents, and the names of its
+// toolsets, which are served and announced in the same way.
 type agentSet struct {
 	// changed holds a token after a call of Serve, and after a change of
 	// the directory that concerns this worker.
@@ -57,7 +78,9 @@ type agentSet struct {
 
 	mu     sync.Mutex
 	served map[subjects.Agent]configs.Agent
-	// sorted has the names of the served agents.
+	// toolsets has the names of the served toolsets.
+	toolsets map[subjects.Agent]configs.Toolset
+	// sorted has the names of the served agents and toolsets.
 	sorted []string
 	// broken has, for each agent with a wrong file, the problem.
 	broken map[subjects.Agent]string
@@ -74,37 +97,56 @@ func newAgentSet() *agentSet {
 	}
 }
 
-// replace sets the served and the broken agents.
-func (s *agentSet) replace(served map[subjects.Agent]configs.Agent, broken []Broken) {
+// replace sets the served agents and toolsets, and the broken ones.
+func (s *agentSet) replace(
+	served map[subjects.Agent]configs.Agent, sets map[subjects.Agent]configs.Toolset, broken []Broken,
+) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	oldServed, oldBroken := s.served, s.broken
+	before := s.servedNames()
+	oldBroken := s.broken
 	s.served = served
-	s.sorted = make([]string, 0, len(served))
-	for name := range served {
-		s.sorted = append(s.sorted, name.String())
+	s.toolsets = sets
+	now := s.servedNames()
+	s.sorted = make([]string, len(now))
+	for i, name := range now {
+		s.sorted[i] = name.String()
 	}
 	slices.Sort(s.sorted)
 	s.broken = map[subjects.Agent]string{}
 	for _, b := range broken {
-		if _, ok := served[b.Name]; !ok {
+		if !s.serves(b.Name) {
 			s.broken[b.Name] = b.Problem
 			s.departed[b.Name] = s.departed[b.Name] || oldBroken[b.Name] != b.Problem
 		}
 	}
-	for name := range oldServed {
+	for _, name := range before {
 		s.remove(name)
 	}
 	for name := range oldBroken {
 		s.remove(name)
 	}
-	for name := range served {
+	for _, name := range now {
 		delete(s.removed, name)
 		delete(s.departed, name)
 	}
 	for name := range s.broken {
 		delete(s.removed, name)
 	}
+}
+
+// servedNames returns the names of the served agents and toolsets. The caller
+// holds the lock.
+func (s *agentSet) servedNames() []subjects.Agent {
+	return slices.AppendSeq(slices.Collect(maps.Keys(s.served)), maps.Keys(s.toolsets))
+}
+
+// serves reports whether an agent or a toolset is served. The caller holds the
+// lock.
+func (s *agentSet) serves(name subjects.Agent) bool {
+	_, agent := s.served[name]
+	_, set := s.toolsets[name]
+	return agent || set
 }
 
 // remove notes that an agent is no longer served. The caller holds the lock.
@@ -130,26 +172,22 @@ func (s *agentSet) definition(a subjects.Agent) (configs.Agent, bool) {
 	return def, ok
 }
 
-// names returns the names of the served agents, sorted. The caller must not
-// change them.
+// names returns the names of the served agents and toolsets, sorted. The caller
+// must not change them.
 func (s *agentSet) names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sorted
 }
 
-// len returns the number of served agents.
-func (s *agentSet) len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.served)
-}
+// len returns the number of served agents and toolsets.
+func (s *agentSet) len() int { return len(s.names()) }
 
-// status reports whether an agent is served, broken, or removed.
+// status reports whether an agent or a toolset is served, broken, or removed.
 func (s *agentSet) status(a subjects.Agent) (served, broken, removed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, served = s.served[a]
+	served = s.serves(a)
 	_, broken = s.broken[a]
 	_, removed = s.removed[a]
 	return served, broken, removed
@@ -341,8 +379,10 @@ const maxAgentLines = 100
 // removed since the last call.
 func (w *Worker) agentsToServe(ctx context.Context) map[subjects.Agent]bool {
 	agents := map[subjects.Agent]bool{}
-	for name := range w.agents.definitions() {
-		agents[name] = true
+	for _, text := range w.agents.names() {
+		if name, err := subjects.ParseAgent(text); err == nil {
+			agents[name] = true
+		}
 	}
 	for name := range w.agents.removedAgents() {
 		if w.agents.takeDeparted(name) {
@@ -363,7 +403,9 @@ func (w *Worker) announceAll(ctx context.Context) {
 		first bool
 	}
 	var news []announcement
-	for name, c := range w.agents.cards(w.cfg) {
+	cards := w.agents.cards(w.cfg)
+	maps.Copy(cards, w.toolsets.cards(w.cfg.Name))
+	for name, c := range cards {
 		first := c.Problem != "" && w.agents.takeDeparted(name)
 		if w.directory.lacks(c, first) {
 			news = append(news, announcement{c, first})

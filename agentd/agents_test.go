@@ -235,7 +235,7 @@ func TestWrongFile(t *testing.T) {
 		}
 		serve := func(agents []configs.Agent, broken ...agentd.Broken) {
 			t.Helper()
-			if err := w.Serve(agents, broken...); err != nil {
+			if err := w.Serve(configs.Definitions{Agents: agents}, broken...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -300,7 +300,7 @@ func TestRemovedAfterARestart(t *testing.T) {
 		w.drain()
 		w = h.startWorker("w3", workerOptions{agents: h.agents[:1]})
 		broken := agentd.Broken{Name: h.root("leaf").Agent, Problem: "leaf.toml:1: no"}
-		if err := w.Serve(h.agents[:1], broken); err != nil {
+		if err := w.Serve(configs.Definitions{Agents: h.agents[:1]}, broken); err != nil {
 			t.Fatal(err)
 		}
 		h.awaitReady()
@@ -323,7 +323,7 @@ func TestDifferingWorkersStopAnnouncing(t *testing.T) {
 		bad := h.startWorker("w4", workerOptions{agents: []configs.Agent{leaf}})
 		h.awaitReady()
 		gone.serve()
-		if err := bad.Serve(nil, wrong); err != nil {
+		if err := bad.Serve(configs.Definitions{}, wrong); err != nil {
 			t.Fatal(err)
 		}
 		h.awaitReady()

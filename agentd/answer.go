@@ -142,7 +142,7 @@ func (x *execution) decide(
 		Agent: func(agent string) (tool.Listing, bool) {
 			card, ok, err := x.w.directory.find(ctx, agent)
 			failed = errors.Join(failed, err)
-			return tool.Listing{Model: card.Model, Problem: card.Problem}, ok
+			return tool.Listing{Model: card.Model, Problem: card.CallProblem()}, ok
 		},
 		Run: func(p subjects.Path) (tool.Peer, bool) {
 			peer, ok, err := x.w.peer(ctx, x.run, p)

@@ -68,7 +68,7 @@ func worldAt(b *testing.B, url string, cfg agentd.Config, m benchModel, agents .
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := worker.Serve(agents); err != nil {
+	if err := worker.Serve(configs.Definitions{Agents: agents}); err != nil {
 		b.Fatal(err)
 	}
 	done := make(chan error, 1)

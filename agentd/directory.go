@@ -12,7 +12,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Card is an agent's entry in the directory, announced by a worker.
+// Card is the entry of an agent or a toolset in the directory, announced by a
+// worker.
 type Card struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitzero"`
@@ -32,6 +33,23 @@ type Card struct {
 	Problem string `json:"problem,omitzero"`
 	// Worker is the name of the worker that announced the card.
 	Worker string `json:"worker"`
+	// Toolset is the kind of a toolset. It is empty for an agent.
+	Toolset string `json:"toolset,omitzero"`
+	// Tools are the tools of a toolset, in the order of its server.
+	Tools []OfferedTool `json:"tools,omitempty"`
+	// Required says that a run needs the tools of the toolset to start.
+	Required bool `json:"required,omitzero"`
+}
+
+// NotAnAgent is the problem of a call of a toolset as an agent.
+const NotAnAgent = "it is a toolset, and no agent"
+
+// CallProblem says why the agent cannot be called, "" if it can.
+func (c Card) CallProblem() string {
+	if c.Toolset != "" {
+		return NotAnAgent
+	}
+	return c.Problem
 }
 
 // timeout returns the time of a tree with the agent as its root. It is 0 if the

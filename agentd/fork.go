@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
@@ -73,6 +74,10 @@ func (x *execution) inheritedStart(ctx context.Context) (*run.Start, subjects.Bu
 	}
 	s := *c.run.state.Start()
 	s.Delegates = provider.ToolNames(s.Tools)
+	s.Definitions = slices.DeleteFunc(slices.Clone(s.Tools), func(t provider.Tool) bool {
+		_, served := s.ServedTool(t.Name)
+		return !served
+	})
 	s.Memory = nil
 	s.Turns = 0
 	if x.state.Input.Copy == nil {

@@ -384,7 +384,7 @@ func (w *worker) intercept(at bus.Point, o workerOptions) error {
 
 // serve sets the worker's agents.
 func (w *worker) serve(agents ...configs.Agent) {
-	if err := w.Serve(agents); err != nil {
+	if err := w.Serve(configs.Definitions{Agents: agents}); err != nil {
 		w.h.tb.Fatal(err)
 	}
 }

@@ -43,6 +43,7 @@ const (
 	keyStream      = "stream"
 	keySubject     = "subject"
 	keyTokens      = "tokens"
+	keyToolset     = "toolset"
 	keyTools       = "tools"
 	keyTree        = "tree"
 	keyTurn        = "turn"

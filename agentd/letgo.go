@@ -77,7 +77,7 @@ func (w activeAgents) letGoRound(ctx context.Context) error {
 	if surplus <= 0 {
 		return nil
 	}
-	served := func(s source) bool { _, ok := w.agents.definition(s.agent); return ok }
+	served := func(s source) bool { served, _, _ := w.agents.status(s.agent); return served }
 	unused := w.activity.unused(time.Now().Add(-w.cfg.DormantAfter), min(surplus, maxLetGo), served)
 	if len(unused) == 0 {
 		return nil

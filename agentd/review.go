@@ -58,9 +58,9 @@ func (x *execution) review(ctx context.Context, e run.Entry) (*run.Call, error) 
 	if err != nil {
 		return nil, err
 	}
-	if !known || card.Problem != "" {
+	if !known || card.CallProblem() != "" {
 		c.Kind = run.KindUnknownAgent
-		c.Error = tool.NoSupervisor(c.Agent, card.Problem)
+		c.Error = tool.NoSupervisor(c.Agent, card.CallProblem())
 	}
 	return &c, nil
 }

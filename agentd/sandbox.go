@@ -1,8 +1,10 @@
 package agentd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -56,11 +58,9 @@ func (s *Sandbox) problem() string {
 	return ""
 }
 
-// of returns how the commands of an agent are held.
-func (s *Sandbox) of(def configs.Agent) builtin.Sandbox {
-	held := builtin.Sandbox{
-		Network: def.Sandbox.Network, Write: def.Sandbox.Writable(), Read: def.Sandbox.Read, Env: def.Sandbox.Env,
-	}
+// of returns how the commands of an agent or a toolset are held.
+func (s *Sandbox) of(c configs.Sandbox) builtin.Sandbox {
+	held := builtin.Sandbox{Network: c.Network, Write: c.Writable(), Read: c.Read, Env: c.Env}
 	if s == nil || s.off {
 		held.Off = s != nil
 		return held
@@ -70,19 +70,35 @@ func (s *Sandbox) of(def configs.Agent) builtin.Sandbox {
 	return held
 }
 
-// withoutCommands splits off the agents with commands that this worker cannot
-// hold.
-func (s *Sandbox) withoutCommands(agents []configs.Agent) (rest []configs.Agent, refused []Broken) {
-	for _, a := range agents {
-		if !slices.Contains(a.Tools, "run_command") {
-			rest = append(rest, a)
-			continue
+// ofToolset returns the function that says how the programs of a toolset are
+// held.
+func (s *Sandbox) ofToolset(def configs.Toolset) func(key string) (sandbox.Config, error) {
+	return func(key string) (sandbox.Config, error) {
+		dir, err := filepath.Abs(cmp.Or(def.Workdir, "."))
+		return builtin.Held(dir, key, s.of(def.Sandbox)), err
+	}
+}
+
+// withoutCommands splits off the agents and toolsets with commands that this
+// worker cannot hold.
+func (s *Sandbox) withoutCommands(defs configs.Definitions) (rest configs.Definitions, refused []Broken) {
+	refuse := func(name, what string) bool {
+		problem := s.problem()
+		agent, err := subjects.ParseAgent(name)
+		if problem == "" || err != nil {
+			return false
 		}
-		name, err := subjects.ParseAgent(a.Name)
-		if problem := s.problem(); problem != "" && err == nil {
-			refused = append(refused, Broken{Name: name, Problem: "run_command: " + problem})
-		} else {
-			rest = append(rest, a)
+		refused = append(refused, Broken{Name: agent, Problem: what + ": " + problem})
+		return true
+	}
+	for _, a := range defs.Agents {
+		if !slices.Contains(a.Tools, "run_command") || !refuse(a.Name, "run_command") {
+			rest.Agents = append(rest.Agents, a)
+		}
+	}
+	for _, t := range defs.Toolsets {
+		if t.Kind != configs.ToolsetCommand || !refuse(t.Name, "kind command") {
+			rest.Toolsets = append(rest.Toolsets, t)
 		}
 	}
 	return rest, refused

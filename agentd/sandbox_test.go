@@ -32,7 +32,8 @@ func TestCommandsNeedASandbox(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			rest, refused := test.sandbox.withoutCommands(agents)
+			defs, refused := test.sandbox.withoutCommands(configs.Definitions{Agents: agents})
+			rest := defs.Agents
 			served := 2
 			if test.problem != "" {
 				served = 1
@@ -46,7 +47,7 @@ func TestCommandsNeedASandbox(t *testing.T) {
 			case served == 1 && (refused[0].Name.String() != "ops" || refused[0].Problem != test.problem):
 				t.Errorf("refused is %v, want ops: %s", refused[0], test.problem)
 			}
-			if off := test.sandbox.of(agents[0]).Off; off != (test.name == "off") {
+			if off := test.sandbox.of(agents[0].Sandbox).Off; off != (test.name == "off") {
 				t.Errorf("commands are held by no sandbox: %t, want %t", off, !off)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -97,7 +98,8 @@ func (x *execution) releaseCall(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	since, removed := x.w.agents.removedAgents()[x.run.Agent]
-	if known && c.Problem == "" || removed && time.Since(since) < removedGrace {
+	served := known && c.Problem == "" && (c.Toolset == "" || x.state.Input.Tool != nil)
+	if served || removed && time.Since(since) < removedGrace {
 		return result{}, errNotServed
 	}
 	return x.publishOutcome(ctx, notServed(name, c))
@@ -105,10 +107,11 @@ func (x *execution) releaseCall(ctx context.Context) (result, error) {
 
 // notServed returns the outcome of a run of an agent that no worker serves.
 func notServed(name string, c Card) run.Outcome {
-	if c.Problem == "" {
+	problem := c.CallProblem()
+	if problem == "" {
 		return run.Failure(run.KindUnknownAgent, "%s", tool.NotFound(name))
 	}
-	o := run.Failure(run.KindError, "%s", tool.NotLoaded(name, c.Problem))
+	o := run.Failure(run.KindError, "%s", tool.NotLoaded(name, problem))
 	o.Category = run.CategoryConfig
 	return o
 }
@@ -160,6 +163,7 @@ func (x *execution) baseStart(ctx context.Context) (*run.Start, subjects.Budget,
 		return s, own, err
 	case in.AdHoc():
 		s := adHocStart(*in.Spawned.AdHoc)
+		s.Definitions = x.w.definitionsOf(s.Served)
 		s.Cwd = in.Spawned.Cwd
 		return s, subjects.Budget{}, nil
 	}
@@ -197,7 +201,11 @@ func (x *execution) firstUserText() string {
 func (x *execution) offerTools(s *run.Start) {
 	tooDeep := x.header.Depth >= subjects.MaxDepth && s.Supervision.Mode != run.Unsupervised
 	withheld := func(name string) bool {
-		return tooDeep || x.header.Depth >= s.MaxDepth && tool.MakesRun(name) || !s.Policy.MayUse(name)
+		full := name
+		if t, ok := s.ServedTool(name); ok {
+			full = t.FullName()
+		}
+		return tooDeep || x.header.Depth >= s.MaxDepth && tool.MakesRun(name) || !s.Policy.MayUse(full)
 	}
 	var callees []tool.Callee
 	for _, agent := range s.SubAgents {
@@ -206,7 +214,7 @@ func (x *execution) offerTools(s *run.Start) {
 			callees = append(callees, tool.Callee{Name: agent, Description: c.Description})
 		}
 	}
-	offered := append(servedTools(s), tool.Offer(s.Delegates, callees, s.MaxBatch)...)
+	offered := append(slices.Clone(s.Definitions), tool.Offer(s.Delegates, callees, s.MaxBatch)...)
 	s.Tools = slices.DeleteFunc(offered, func(t provider.Tool) bool { return withheld(t.Name) })
 	s.Slash = slices.DeleteFunc(slices.Clone(s.Slash), withheld)
 	if originOf(x.state.Input) == spawned {
@@ -245,10 +253,18 @@ func (x *execution) definedStart(ctx context.Context) (*run.Start, subjects.Budg
 	if in.Forked == nil {
 		text.Memory = x.w.recall(ctx, x.run.Agent, def.Memory)
 	}
+	tools, err := x.w.toolsFor(ctx, def)
+	if err != nil {
+		return nil, subjects.Budget{}, err
+	}
+	system := text.Text()
+	if missing := tool.Unavailable(tools.missing); missing != "" {
+		system = strings.TrimLeft(system+"\n\n"+missing, "\n")
+	}
 	s := &run.Start{
-		Model: def.Model, System: text.Text(), Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens,
+		Model: def.Model, System: system, Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens,
 		FailTruncated: def.Params.OnTruncated == configs.FailTruncated,
-		Served:        served(def), Approve: def.Approve,
+		Served:        tools.served, Definitions: tools.definitions, Approve: approvals(def.Approve, tools.served),
 		SubAgents: def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(),
 		MaxDepth: def.MaxDepth(), Sequential: !def.SubAgentsConf.Parallel,
 		Timeout:     time.Duration(def.SubAgentsConf.Timeout) * time.Second,

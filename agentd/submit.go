@@ -167,7 +167,7 @@ func (w *Worker) checkRoot(ctx context.Context, r subjects.Run) (Card, *run.Outc
 	if err != nil {
 		return c, nil, err
 	}
-	if !ok || c.Problem != "" {
+	if !ok || c.CallProblem() != "" {
 		return c, new(notServed(r.Agent.String(), c)), nil
 	}
 	roots, err := w.conn.LastPerSubject(ctx, r.Space.CallOf(r.Tree, subjects.Root))

@@ -3,6 +3,7 @@ package agentd
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/axebus/axe/internal/prompt"
 	"github.com/axebus/axe/internal/sandbox"
 	"github.com/axebus/axe/internal/text"
+	"github.com/axebus/axe/internal/toolset"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -27,9 +29,25 @@ const toolMargin = 2 * time.Second
 
 // toolRun is the call of a tool that an execution carries out.
 type toolRun struct {
-	x    *execution
-	tool builtin.Tool
-	call builtin.Call
+	action
+
+	x *execution
+}
+
+// action is a tool with the arguments of one call.
+type action struct {
+	effect run.ToolEffect
+	// key is the same for every attempt at the call, and for no other call.
+	key string
+	// use carries out the call. If its context ends, the result is what
+	// there was until then. The error is for the model.
+	use func(ctx context.Context) (string, error)
+	// plan and settle are those of builtin.Tool. They are nil for a tool
+	// that cannot find out whether it took effect.
+	plan   func() (json.RawMessage, error)
+	settle func(plan json.RawMessage) (string, builtin.Settled)
+	// release is called when the call is over.
+	release func()
 }
 
 // runTool carries out the tool of a tool run, and publishes its outcome. A tool
@@ -45,13 +63,15 @@ func runTool(ctx context.Context, x *execution) (result, error) {
 		return res, err
 	}
 	r := &toolRun{x: x}
-	switch err := r.resolve(); {
+	err = r.resolve()
+	defer r.release()
+	switch {
 	case errors.Is(err, errNotServed):
 		return x.releaseCall(ctx)
 	case err != nil:
 		return x.publishOutcome(ctx, run.Failure(run.KindError, "%v", err))
 	}
-	if r.tool.Effect == run.ToolOnce {
+	if r.effect == run.ToolOnce {
 		if res, ok, err := r.begin(ctx); !ok {
 			return res, err
 		}
@@ -59,29 +79,51 @@ func runTool(ctx context.Context, x *execution) (result, error) {
 	return r.carryOut(ctx)
 }
 
-// resolve finds the tool, and makes the call. The definition of the agent that
-// this worker has says whether the agent has the tool, and where its files are.
-func (r *toolRun) resolve() error {
-	x, in := r.x, r.x.state.Input.Tool
-	calling := x.run // as a run of the agent that serves the tool
-	calling.Path, _, _, _ = x.run.Path.Parent()
-	def, ok := x.w.definition(calling)
+// resolve finds the tool, and makes the action. A toolset serves its own tools.
+// For a built-in tool, the definition of the agent that this worker has says
+// whether the agent has the tool, and where its files are.
+func (r *toolRun) resolve() (err error) {
+	r.release = func() {}
+	in := r.x.state.Input.Tool
+	if set, ok := r.x.w.toolsets.find(r.x.run.Agent); ok {
+		r.action, err = set.action(in, toolKey(r.x.run))
+		r.release = set.calls.Done
+		return err
+	}
+	calling := r.x.run // as a run of the agent that serves the tool
+	calling.Path, _, _, _ = r.x.run.Path.Parent()
+	def, ok := r.x.w.definition(calling)
 	if !ok {
 		return errNotServed
 	}
-	if r.tool, ok = toolOf(def, in.Name); !ok {
+	t, ok := toolOf(def, in.Name)
+	if !ok {
 		return fmt.Errorf("agent %q has no tool %q", def.Name, in.Name)
 	}
 	dir, err := prompt.Below(def.Workdir, in.Cwd)
 	if err != nil {
 		return err
 	}
-	r.call = builtin.Call{
+	call := builtin.Call{
 		Arguments: provider.NewToolCall("", in.Name, in.Arguments).Arguments,
-		Dir:       cmp.Or(dir, "."), Key: toolKey(x.run),
-		Hosts: def.AllowedHosts, Sandbox: x.w.cfg.Sandbox.of(def),
+		Dir:       cmp.Or(dir, "."), Key: toolKey(r.x.run),
+		Hosts: def.AllowedHosts, Sandbox: r.x.w.cfg.Sandbox.of(def.Sandbox),
 	}
-	return r.tool.Check(r.call)
+	r.action = builtinAction(t, call)
+	r.release = func() {}
+	return t.Check(call)
+}
+
+// builtinAction returns the action of a call of a built-in tool.
+func builtinAction(t builtin.Tool, c builtin.Call) action {
+	a := action{
+		effect: t.Effect, key: c.Key, use: func(ctx context.Context) (string, error) { return t.Run(ctx, c) },
+	}
+	if t.Plan != nil {
+		a.plan = func() (json.RawMessage, error) { return t.Plan(c) }
+		a.settle = func(plan json.RawMessage) (string, builtin.Settled) { return t.Settle(c, plan) }
+	}
+	return a
 }
 
 // toolKey is the same for every attempt at a call of a tool, and for no other
@@ -99,8 +141,8 @@ func (r *toolRun) begin(ctx context.Context) (res result, ok bool, err error) {
 			return result{}, true, nil
 		}
 		done, settled := "", builtin.Unsettled
-		if r.tool.Settle != nil {
-			done, settled = r.tool.Settle(r.call, last.Detail)
+		if r.settle != nil {
+			done, settled = r.settle(last.Detail)
 		}
 		switch {
 		case settled == builtin.Done:
@@ -108,13 +150,13 @@ func (r *toolRun) begin(ctx context.Context) (res result, ok bool, err error) {
 			return res, false, err
 		case settled == builtin.Unsettled && x.state.Input.Tool.OnUnknown != run.UnknownAgain:
 			ago := x.clock().Now().Sub(x.onPresentClock(last.Time))
-			res, err = x.cancelSelf(ctx, run.EndUnknown(last.Worker, ago, r.call.Key))
+			res, err = x.cancelSelf(ctx, run.EndUnknown(last.Worker, ago, r.key))
 			return res, false, err
 		}
 	}
 	attempt := run.Attempt{ID: bus.NewID()}
-	if r.tool.Plan != nil {
-		if attempt.Detail, err = r.tool.Plan(r.call); err != nil {
+	if r.plan != nil {
+		if attempt.Detail, err = r.plan(); err != nil {
 			res, err = x.publishOutcome(ctx, run.Failure(run.KindError, "%v", err))
 			return res, false, err
 		}
@@ -127,7 +169,7 @@ func (r *toolRun) begin(ctx context.Context) (res result, ok bool, err error) {
 // carryOut calls the tool and publishes its outcome. The output of a tool that
 // was stopped by the end of its run stays on the stream as a remark.
 func (r *toolRun) carryOut(ctx context.Context) (result, error) {
-	o, stopped := r.use(ctx)
+	o, stopped := r.call(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return result{}, context.Cause(ctx)
@@ -141,10 +183,10 @@ func (r *toolRun) carryOut(ctx context.Context) (result, error) {
 	return r.x.reread(), nil
 }
 
-// use calls the tool and returns its outcome. Stopped is the reason if the tool
+// call calls the tool and returns its outcome. Stopped is the reason if the tool
 // was stopped for another reason than its time. The outcome then has the output
 // of the tool until then.
-func (r *toolRun) use(ctx context.Context) (o run.Outcome, stopped error) {
+func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	x := r.x
 	left := x.clock().Until(x.deadline())
 	left -= min(toolMargin, left/10)
@@ -155,8 +197,9 @@ func (r *toolRun) use(ctx context.Context) (o run.Outcome, stopped error) {
 		w.publishProgress(ctx, addr, run.Progress{Event: run.ProgressRunning, Turn: 1, Worker: w.cfg.Name})
 	})
 	began := time.Now()
-	output, err := r.tool.Run(timed, r.call)
+	output, err := r.use(timed)
 	ended := context.Cause(timed)
+	lost := errors.Is(err, sandbox.ErrLost) || errors.Is(err, toolset.ErrLost)
 	slow.Stop()
 	stop()
 	done()
@@ -165,8 +208,8 @@ func (r *toolRun) use(ctx context.Context) (o run.Outcome, stopped error) {
 		return toolTimeout(left, output), nil
 	case ended != nil:
 		return run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: output}, ended
-	case errors.Is(err, sandbox.ErrLost) && r.tool.Effect == run.ToolOnce:
-		return run.EndUnknown(w.cfg.Name, time.Since(began), r.call.Key).Outcome(), nil
+	case lost && r.effect == run.ToolOnce:
+		return run.EndUnknown(w.cfg.Name, time.Since(began), r.key).Outcome(), nil
 	case err != nil:
 		return run.Failure(run.KindError, "%v", err), nil
 	}

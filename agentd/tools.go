@@ -2,6 +2,8 @@ package agentd
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -9,38 +11,142 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/builtin"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
 )
 
-// toolOf returns a tool of an agent, with the effect that the agent's file gives
-// it. It returns false if the agent has no such tool.
+// toolOf returns a built-in tool of an agent, with the effect that the agent's
+// file gives it. It returns false if the agent has no such tool.
 func toolOf(def configs.Agent, name string) (builtin.Tool, bool) {
 	t, ok := builtin.Find(name)
 	t.Effect = cmp.Or(run.ToolEffect(def.ToolConf[name].Effect), t.Effect)
 	return t, ok && slices.Contains(def.Tools, name)
 }
 
-// served returns the tools of an agent that tool runs carry out.
-func served(def configs.Agent) []run.ServedTool {
-	var all []run.ServedTool
+// toolOffer gathers the tools of an agent that tool runs carry out.
+type toolOffer struct {
+	served      []run.ServedTool
+	definitions []provider.Tool
+	missing     []tool.Missing
+}
+
+// add adds a tool. A model tells its tools apart by their names alone.
+func (o *toolOffer) add(t run.ServedTool, d provider.Tool) error {
+	for _, other := range o.served {
+		if other.Name == t.Name && other.FullName() != t.FullName() {
+			return fmt.Errorf("the tools %s and %s have one name for the model (%s): set a prefix in the toolset's file",
+				other.FullName(), t.FullName(), t.Name)
+		}
+		if other.Name == t.Name {
+			return nil
+		}
+	}
+	d.Name = t.Name
+	o.served = append(o.served, t)
+	o.definitions = append(o.definitions, d)
+	return nil
+}
+
+// addBuiltin adds a built-in tool of an agent.
+func (o *toolOffer) addBuiltin(def configs.Agent, name string) error {
+	t, ok := toolOf(def, name)
+	if !ok {
+		return nil
+	}
+	c := def.ToolConf[name]
+	return o.add(run.ServedTool{
+		Name: name, By: def.Name, Effect: t.Effect, Timeout: c.Timeout, OnUnknown: run.OnUnknown(c.OnUnknown),
+	}, t.Definition)
+}
+
+// addToolset adds the tools on the card of a toolset that a glob matches.
+func (o *toolOffer) addToolset(c Card, glob string) error {
+	found := false
+	for _, t := range c.Tools {
+		if !matches([]string{glob}, t.Name) {
+			continue
+		}
+		found = true
+		err := o.add(run.ServedTool{
+			Name: t.As, By: c.Name, Tool: t.Name, Effect: t.Effect, Timeout: t.Timeout, OnUnknown: t.OnUnknown,
+		}, provider.Tool{Description: t.Description, Schema: t.Schema})
+		if err != nil {
+			return err
+		}
+	}
+	if !found {
+		o.missing = append(o.missing, tool.Missing{Name: c.Name + "/" + glob, Why: "the toolset has no such tool"})
+	}
+	return nil
+}
+
+// toolsFor returns the tools of an agent that tool runs carry out. The tools of
+// toolsets are those of the toolsets' cards. A toolset without a card is
+// missing, and so is one with a problem, unless the agent needs it to start.
+func (w *Worker) toolsFor(ctx context.Context, def configs.Agent) (*toolOffer, error) {
+	o := &toolOffer{}
 	for _, name := range def.Tools {
-		if t, ok := toolOf(def, name); ok {
-			c := def.ToolConf[name]
-			all = append(all, run.ServedTool{
-				Name: name, By: def.Name, Effect: t.Effect, Timeout: c.Timeout, OnUnknown: run.OnUnknown(c.OnUnknown),
-			})
+		set, glob, ok := configs.OfToolset(name)
+		if !ok {
+			if err := o.addBuiltin(def, name); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		c, found, err := w.directory.find(ctx, set)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%w: %w", errUnread, err)
+		case found && c.Toolset == "":
+			return nil, fmt.Errorf("tools: %q: %s is an agent, and no toolset", name, set)
+		case found && c.Problem == "":
+			err = o.addToolset(c, glob)
+		case c.Required:
+			err = fmt.Errorf("the toolset %s is required: %s", set, c.Problem)
+		default:
+			o.missing = append(o.missing, tool.Missing{Name: name, Why: cmp.Or(c.Problem, "no worker serves the toolset")})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// approvals returns the tools that a person approves, one by one: globs of tools
+// of toolsets stand for the tools in served.
+func approvals(approve []string, served []run.ServedTool) []string {
+	var names []string
+	for _, t := range served {
+		if matches(approve, t.FullName()) {
+			names = append(names, t.FullName())
+		}
+	}
+	return names
+}
+
+// definitionsOf returns the definitions of the served tools of a run that takes
+// over the tools of another one. Those of a toolset that is gone are left out.
+func (w *Worker) definitionsOf(served []run.ServedTool) []provider.Tool {
+	var all []provider.Tool
+	for _, t := range served {
+		var d provider.Tool
+		if t.Tool == "" {
+			b, _ := builtin.Find(t.Name)
+			d = b.Definition
+		} else if c, ok, _ := w.directory.heard(t.By); ok {
+			i := slices.IndexFunc(c.Tools, func(o OfferedTool) bool { return o.Name == t.Tool })
+			if i < 0 {
+				continue
+			}
+			d = provider.Tool{Description: c.Tools[i].Description, Schema: c.Tools[i].Schema}
+			d.Name = t.Name
+		}
+		if d.Name != "" {
+			all = append(all, d)
 		}
 	}
 	return all
-}
-
-// servedTools returns the definitions of the served tools of a run.
-func servedTools(s *run.Start) []provider.Tool {
-	names := make([]string, len(s.Served))
-	for i, t := range s.Served {
-		names[i] = t.Name
-	}
-	return builtin.Definitions(names)
 }
 
 // toolAttrs are the attributes of a log message about an agent with tools. Every

@@ -28,6 +28,7 @@ type Worker struct {
 	log  *slog.Logger
 
 	agents    *agentSet
+	toolsets  *toolsets
 	directory *directory
 	slots     *slots
 	toolSlots *slots
@@ -83,7 +84,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	log := cfg.Log.With(slog.String(keyWorker, cfg.Name))
-	return &Worker{
+	w := &Worker{
 		cfg: cfg, conn: conn, runs: history.New(conn), log: log,
 
 		agents: newAgentSet(), directory: newDirectory(), slots: newSlots(cfg.Slots),
@@ -97,7 +98,9 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 
 		polling: make(chan struct{}, 1), leaving: make(chan struct{}), spare: make(chan *runQueue),
 		queues: map[subjects.Run]*runQueue{},
-	}, nil
+	}
+	w.toolsets = newToolsets(w)
+	return w, nil
 }
 
 // Name is the worker's name.
@@ -134,10 +137,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		conn: w.conn, log: w.log, longest: w.cfg.Timeout, removed: w.cache.clear, replaced: w.directory.followAgain,
 	}
 	base.Go(func() error { return streams.run(work) })
-	// These two end after the last request has ended.
+	// These three end after the last request has ended.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	base.Go(func() error { return w.limiters.Run(serving) })
 	base.Go(func() error { return w.keepPresence(serving) })
+	base.Go(func() error { return w.toolsets.run(serving) })
 	base.Go(func() error { return w.cancels.follow(work, w.conn) })
 	base.Go(func() error { return w.followInterrupts(work) })
 	base.Go(func() error {
@@ -170,6 +174,7 @@ func (w *Worker) prepared(ctx, work context.Context, known <-chan struct{}) bool
 			return false
 		}
 	}
+	w.toolsets.awaitListed(ctx)
 	w.announceAll(ctx)
 	pause.Notify(w.agents.changed)
 	return true

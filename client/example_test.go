@@ -71,7 +71,7 @@ func tryWithWorker(fn func(ctx context.Context, conn *bus.Conn) error) error {
 	if err != nil {
 		return err
 	}
-	if err := w.Serve(exampleAgents); err != nil {
+	if err := w.Serve(configs.Definitions{Agents: exampleAgents}); err != nil {
 		return err
 	}
 	ended := make(chan error, 1)

@@ -220,7 +220,7 @@ func (h *harness) startWorker() (drain func()) {
 		}
 		agents = append(agents, a)
 	}
-	if err := w.Serve(agents); err != nil {
+	if err := w.Serve(configs.Definitions{Agents: agents}); err != nil {
 		h.t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(h.t.Context())

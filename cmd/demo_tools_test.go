@@ -18,7 +18,7 @@ func TestDemoTools(t *testing.T) {
 		t.Skipf("no worker serves agents with commands here: %v", err)
 	}
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "../configs/examples/tools/demo", binaries(t), dir)
+	cmd := exec.CommandContext(t.Context(), "../configs/examples/mender/demo", binaries(t), dir)
 	var answer, story bytes.Buffer
 	cmd.Stdout = &answer
 	cmd.Stderr = &story

@@ -178,7 +178,7 @@ func serveModels(t *testing.T, url string) {
 	for _, name := range []string{"echo", "slow", "large"} {
 		agents = append(agents, configs.Agent{Name: name, Model: name})
 	}
-	if err := w.Serve(agents); err != nil {
+	if err := w.Serve(configs.Definitions{Agents: agents}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -31,7 +31,8 @@ type Agent struct {
 	// current directory of the process. In the file it may have variables
 	// of the environment, as $HOME or ${HOME}.
 	Workdir string
-	// Tools are the built-in tools that the agent may use.
+	// Tools are the tools that the agent may use: names of built-in tools,
+	// and globs of tools of toolsets (OfToolset).
 	Tools []string
 	// ToolConf has the settings of tools, by name. A tool without any is not
 	// in it.
@@ -179,18 +180,23 @@ func resolve(a *Agent, dir string) *Error {
 	if a.Workdir, err = expandVariables(a.Workdir); err != nil {
 		return invalid("workdir", err.Error())
 	}
-	for _, p := range []struct {
-		key  string
-		path *string
-	}{{"workdir", &a.Workdir}, {"memory.path", &a.Memory.Path}} {
-		if *p.path, err = expandHome(*p.path); err != nil {
-			return invalid(p.key, err.Error())
-		}
-		if *p.path != "" && !filepath.IsAbs(*p.path) {
-			*p.path = filepath.Join(dir, *p.path)
-		}
+	if a.Workdir, err = resolvePath(a.Workdir, dir); err != nil {
+		return invalid("workdir", err.Error())
+	}
+	if a.Memory.Path, err = resolvePath(a.Memory.Path, dir); err != nil {
+		return invalid("memory.path", err.Error())
 	}
 	return nil
+}
+
+// resolvePath returns a path of a file in dir. It replaces "~". An empty path
+// stays empty.
+func resolvePath(path, dir string) (string, error) {
+	path, err := expandHome(path)
+	if err != nil || path == "" || filepath.IsAbs(path) {
+		return path, err
+	}
+	return filepath.Join(dir, path), nil
 }
 
 // fields maps every key of the format to the variable for its value. Tools are

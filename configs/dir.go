@@ -3,6 +3,8 @@ package configs
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +34,46 @@ func LoadDir(dir string) ([]Agent, error) {
 	return agents, errors.Join(errs...)
 }
 
-// list returns the paths of the files in dir that hold agents.
+// Definitions are the agents of a directory and the toolsets that belong to it.
+type Definitions struct {
+	Agents   []Agent
+	Toolsets []Toolset
+}
+
+// LoadAll reads the agents in dir and the toolsets in ToolsetDir(dir), each
+// sorted by name. Its error joins one *Error for each invalid file, and for each
+// toolset that has the name of an agent. LoadAll returns the valid definitions
+// with the error. A directory of toolsets need not exist.
+func LoadAll(dir string) (Definitions, error) {
+	agents, err := LoadDir(dir)
+	d := Definitions{Agents: agents}
+	files, listErr := listToolsets(dir)
+	errs := []error{err, listErr}
+	for _, file := range files {
+		t, err := LoadToolset(file)
+		if err == nil && slices.ContainsFunc(agents, func(a Agent) bool { return a.Name == t.Name }) {
+			err = &Error{File: file, Message: fmt.Sprintf("an agent is named %q too: a name is an agent or a toolset", t.Name)}
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		d.Toolsets = append(d.Toolsets, t)
+	}
+	return d, errors.Join(errs...)
+}
+
+// listToolsets returns the paths of the files that hold the toolsets of a
+// directory of agents.
+func listToolsets(agents string) ([]string, error) {
+	files, err := list(ToolsetDir(agents))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return files, err
+}
+
+// list returns the paths of the files in dir that hold definitions.
 func list(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

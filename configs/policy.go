@@ -12,7 +12,9 @@ import (
 type Policy struct {
 	// Agents are the agents that may be called.
 	Agents []string
-	// Tools are the tools that may be used.
+	// Tools are the tools that may be used. A tool of a toolset is
+	// "set/tool". "set/" and the beginning of a tool's name with a * at the
+	// end permits all tools that begin so.
 	Tools []string
 }
 
@@ -24,6 +26,15 @@ func checkPolicy(a Agent) *Error {
 		return err
 	}
 	for _, t := range a.Policy.Tools {
+		if set, tool, ok := OfToolset(t); ok {
+			if err := checkToolsetTool("policy.tools", set, tool); err != nil {
+				return err
+			}
+			if strings.ContainsAny(strings.TrimSuffix(tool, "*"), `*?[\`) {
+				return invalid("policy.tools", fmt.Sprintf("may have a * at the end alone, got %q", t))
+			}
+			continue
+		}
 		if !slices.Contains(policyTools, t) {
 			known := strings.Join(policyTools, ", ")
 			return invalid("policy.tools", fmt.Sprintf("must be some of %s, got %q", known, t))

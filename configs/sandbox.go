@@ -52,18 +52,21 @@ var secretVariable = regexp.MustCompile(
 	`(?i)^(AXE|NATS)_|(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|CREDS|CREDENTIALS)$|(^|_)PAT$`,
 )
 
-func checkSandbox(a Agent) *Error {
-	for _, name := range a.Sandbox.Env {
+// busVariable matches the variables that lead to the bus.
+var busVariable = regexp.MustCompile(`(?i)^(AXE|NATS)_`)
+
+func checkSandbox(key string, s Sandbox) *Error {
+	for _, name := range s.Env {
 		switch {
 		case name == "" || strings.ContainsAny(name, "= \x00"):
-			return invalid("sandbox.env", fmt.Sprintf("must be names of variables, got %q", name))
+			return invalid(key+".env", fmt.Sprintf("must be names of variables, got %q", name))
 		case secretVariable.MatchString(name):
-			return invalid("sandbox.env", name+" may hold a secret: no command gets it")
+			return invalid(key+".env", name+" may hold a secret: no command gets it")
 		}
 	}
-	for _, dir := range a.Sandbox.Write {
+	for _, dir := range s.Write {
 		if !filepath.IsLocal(filepath.FromSlash(dir)) {
-			return invalid("sandbox.write", fmt.Sprintf("%q is not below the workdir", dir))
+			return invalid(key+".write", fmt.Sprintf("%q is not below the workdir", dir))
 		}
 	}
 	return nil

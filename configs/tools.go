@@ -78,33 +78,69 @@ func settings(tools map[string]*ToolConfig) map[string]ToolConfig {
 	return all
 }
 
+// OfToolset splits the name of a tool of a toolset, or a glob of such names:
+// "set/tool". It returns false for the name of a built-in tool.
+func OfToolset(name string) (set, tool string, ok bool) { return strings.Cut(name, "/") }
+
 func checkTools(a Agent) *Error {
 	for _, name := range a.Tools {
-		if !slices.Contains(builtinTools, name) {
+		if set, tool, ok := OfToolset(name); ok {
+			if err := checkToolsetTool("tools", set, tool); err != nil {
+				return err
+			}
+		} else if !slices.Contains(builtinTools, name) {
 			text := fmt.Sprintf("unknown tool %q in tools config", name)
 			if near := Nearest(builtinTools, name); near != "" {
 				text += fmt.Sprintf("; did you mean %q?", near)
 			} else {
-				text += "; the tools are " + strings.Join(builtinTools, ", ")
+				text += "; the tools are " + strings.Join(builtinTools, ", ") + `, and "toolset/tool"`
 			}
 			return invalid("tools", text)
 		}
 	}
 	for _, name := range a.Approve {
-		if !slices.Contains(a.Tools, name) {
+		if !approvable(a.Tools, name) {
 			return invalid("approve.tools", fmt.Sprintf("%q is not in tools", name))
 		}
 	}
 	for _, name := range builtinTools {
-		c, key := a.ToolConf[name], "tool."+name
-		switch {
-		case !slices.Contains([]ToolEffect{"", ToolReads, ToolIdempotent, ToolOnce}, c.Effect):
-			return invalid(key+".effect", key+".effect must be one of: read, idempotent, once")
-		case !slices.Contains([]OnUnknown{"", UnknownTell, UnknownAgain, UnknownFail}, c.OnUnknown):
-			return invalid(key+".on_unknown", key+".on_unknown must be one of: tell, again, fail")
-		case c.Timeout < 0:
-			return invalid(key+".timeout", fmt.Sprintf("%s.timeout must not be negative, got %v", key, c.Timeout))
+		if err := checkToolConfig("tool."+name, a.ToolConf[name]); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// checkToolsetTool checks the name of a tool of a toolset, or a glob, in a
+// value of a key.
+func checkToolsetTool(key, set, tool string) *Error {
+	if err := checkAgents(key, set); err != nil {
+		return err
+	}
+	if tool == "" {
+		return invalid(key, fmt.Sprintf("%q names no tool: write %q for all tools of the toolset", set+"/", set+"/*"))
+	}
+	return checkGlobs(key, []string{tool})
+}
+
+// approvable reports whether a name in approve.tools may be a tool of an agent
+// with these tools: it is the name of one, or belongs to a toolset of which the
+// agent has tools.
+func approvable(tools []string, name string) bool {
+	set, _, ok := OfToolset(name)
+	return slices.ContainsFunc(tools, func(t string) bool {
+		of, _, _ := OfToolset(t)
+		return t == name || ok && of == set
+	})
+}
+
+// checkToolConfig checks the settings of a tool, the values of a table.
+func checkToolConfig(table string, c ToolConfig) *Error {
+	switch {
+	case !slices.Contains([]ToolEffect{"", ToolReads, ToolIdempotent, ToolOnce}, c.Effect):
+		return invalid(table+".effect", table+".effect must be one of: read, idempotent, once")
+	case !slices.Contains([]OnUnknown{"", UnknownTell, UnknownAgain, UnknownFail}, c.OnUnknown):
+		return invalid(table+".on_unknown", table+".on_unknown must be one of: tell, again, fail")
+	}
+	return checkPositive(table+".timeout", c.Timeout)
 }

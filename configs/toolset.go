@@ -1,8 +1,25 @@
 package configs
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/axebus/axe/internal/files"
 )
 
 // Toolset is the definition of a toolset, read from its file: tools that agents
@@ -87,9 +104,347 @@ type ToolsetTool struct {
 	// URL is the URL of a tool of the kind http. {NAME} in it stands for an
 	// argument.
 	URL string
-	// Headers are sent with the request of a tool of the kind http.
+	// Headers are sent with the request of a tool of the kind http, besides
+	// those of the toolset.
 	Headers map[string]string
 	// Subject is the NATS subject of a tool of the kind nats. {NAME} in it
 	// stands for an argument.
 	Subject string
+}
+
+// MaxToolsetTools bounds the tools of one toolset.
+const MaxToolsetTools = 128
+
+// ToolsetDir returns the directory of the toolsets that belong to a directory
+// of agents. It is "tools" beside a directory with the name "agents", and
+// "tools" below any other directory.
+func ToolsetDir(agents string) string {
+	if abs, err := filepath.Abs(agents); err == nil && filepath.Base(abs) == "agents" {
+		return filepath.Join(filepath.Dir(abs), "tools")
+	}
+	return filepath.Join(agents, "tools")
+}
+
+// LoadToolset reads one toolset. Its error is an *Error, which wraps the error
+// of the file system if there is one.
+func LoadToolset(file string) (Toolset, error) {
+	b, _, err := files.Read(file, os.O_RDONLY, maxFile)
+	if err != nil {
+		return Toolset{}, &Error{File: file, Message: withoutPath(err), cause: err}
+	}
+	sum := sha256.Sum256(b)
+	t := Toolset{Name: NameOf(file), File: file, Digest: hex.EncodeToString(sum[:])}
+	doc, err := newDocument(file, string(b))
+	if err != nil {
+		return Toolset{}, err
+	}
+	tools := toolTables(doc)
+	if err := doc.decode(t.fields(tools)); err != nil {
+		return Toolset{}, err
+	}
+	t.Tools = make(map[string]ToolsetTool, len(tools))
+	for name, tool := range tools {
+		t.Tools[name] = *tool
+	}
+	if err := cmp.Or(t.check(), t.resolve(filepath.Dir(file))); err != nil {
+		return Toolset{}, doc.locate(err)
+	}
+	return t, nil
+}
+
+// toolTables returns settings for each table [tool.NAME] of a document.
+func toolTables(doc *document) map[string]*ToolsetTool {
+	tools := map[string]*ToolsetTool{}
+	for _, key := range doc.meta.Keys() {
+		if len(key) >= 2 && key[0] == "tool" {
+			tools[key[1]] = &ToolsetTool{}
+		}
+	}
+	return tools
+}
+
+// fields maps every key of the format to the variable for its value.
+func (t *Toolset) fields(tools map[string]*ToolsetTool) map[string]any {
+	all := map[string]any{
+		"kind":        (*string)(&t.Kind),
+		"description": &t.Description,
+		"allow":       &t.Allow,
+		"prefix":      &t.Prefix,
+		"timeout":     (*duration)(&t.Timeout),
+		"required":    &t.Required,
+		"workdir":     &t.Workdir,
+		"command":     &t.Command,
+		"env":         &t.Env,
+		"url":         &t.URL,
+		"headers":     (*stringTable)(&t.Headers),
+		"trust":       &t.Trust,
+		"service":     &t.Service,
+
+		"sandbox.network": &t.Sandbox.Network,
+		"sandbox.write":   &t.Sandbox.Write,
+		"sandbox.read":    &t.Sandbox.Read,
+		"sandbox.env":     &t.Sandbox.Env,
+	}
+	for name, tool := range tools {
+		for key, into := range map[string]any{
+			"effect":      (*string)(&tool.Effect),
+			"timeout":     (*duration)(&tool.Timeout),
+			"on_unknown":  (*string)(&tool.OnUnknown),
+			"description": &tool.Description,
+			"parameters":  (*schema)(&tool.Parameters),
+			"command":     &tool.Command,
+			"method":      &tool.Method,
+			"url":         &tool.URL,
+			"headers":     (*stringTable)(&tool.Headers),
+			"subject":     &tool.Subject,
+		} {
+			all[toml.Key{"tool", name, key}.String()] = into
+		}
+	}
+	return all
+}
+
+// schema is a JSON Schema, written as a TOML table.
+type schema json.RawMessage
+
+func (*schema) open() {}
+
+// UnmarshalTOML reads a table.
+func (s *schema) UnmarshalTOML(value any) error {
+	if _, ok := value.(map[string]any); !ok {
+		return errors.New("not a table")
+	}
+	b, err := json.Marshal(value)
+	*s = b
+	return err
+}
+
+// stringTable is a table of strings with any keys.
+type stringTable map[string]string
+
+func (*stringTable) open() {}
+
+// UnmarshalTOML reads a table.
+func (t *stringTable) UnmarshalTOML(value any) error {
+	table, ok := value.(map[string]any)
+	if !ok {
+		return errors.New("not a table")
+	}
+	*t = make(stringTable, len(table))
+	for key, v := range table {
+		text, ok := v.(string)
+		if !ok {
+			return errors.New("not a string")
+		}
+		(*t)[key] = text
+	}
+	return nil
+}
+
+// check returns the first error in the values of t.
+func (t *Toolset) check() *Error {
+	if err := checkAgents("name", t.Name); err != nil {
+		return invalid("name", "the file's name is the toolset's: "+err.Message)
+	}
+	if err := cmp.Or(
+		t.checkKind(), checkGlobs("allow", t.Allow), checkPrefix(t.Prefix), checkSandbox("sandbox", t.Sandbox),
+		checkEnv(t.Env), checkPositive("timeout", t.Timeout),
+	); err != nil {
+		return err
+	}
+	if len(t.Tools) > MaxToolsetTools {
+		return invalid("tool", fmt.Sprintf("%d tools, a toolset has at most %d", len(t.Tools), MaxToolsetTools))
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Tools)) {
+		if err := t.checkTool(name, t.Tools[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkKind checks that the file has the keys of its kind, and no others.
+func (t *Toolset) checkKind() *Error {
+	given := map[string]bool{
+		"command": len(t.Command) > 0, "url": t.URL != "", "service": t.Service != "", "headers": len(t.Headers) > 0,
+		"trust": t.Trust, "env": len(t.Env) > 0,
+	}
+	allowed, ok := map[ToolsetKind][]string{
+		ToolsetMCP: {"command", "url", "headers", "trust", "env"}, ToolsetCommand: {},
+		ToolsetHTTP: {"headers"}, ToolsetNATS: {"service"},
+	}[t.Kind]
+	if !ok {
+		return invalid("kind", fmt.Sprintf("must be mcp, command, http or nats, got %q", t.Kind))
+	}
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if given[key] && !slices.Contains(allowed, key) {
+			return invalid(key, fmt.Sprintf("a toolset of the kind %s has no %s", t.Kind, key))
+		}
+	}
+	switch {
+	case t.Kind == ToolsetMCP && given["command"] == given["url"]:
+		return invalid("kind", "a toolset of the kind mcp has either command or url")
+	case t.Kind == ToolsetMCP && given["url"] && given["env"]:
+		return invalid("env", "is for a server that is started with command")
+	case t.Kind == ToolsetMCP && given["command"] && given["headers"]:
+		return invalid("headers", "are for a server with a url")
+	case given["url"]:
+		return checkURL("url", t.URL)
+	case t.Kind != ToolsetMCP && t.Service == "" && len(t.Tools) == 0:
+		return invalid("kind", fmt.Sprintf("a toolset of the kind %s needs a table [tool.NAME] for each tool", t.Kind))
+	}
+	return nil
+}
+
+func checkURL(key, text string) *Error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return invalid(key, fmt.Sprintf("must be an http or https URL, got %q", text))
+	}
+	return nil
+}
+
+func checkGlobs(key string, globs []string) *Error {
+	for _, g := range globs {
+		if _, err := path.Match(g, ""); err != nil {
+			return invalid(key, fmt.Sprintf("%q is no glob: %v", g, err))
+		}
+	}
+	return nil
+}
+
+// modelName matches the names of tools that all providers accept.
+var modelName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+
+func checkPrefix(prefix string) *Error {
+	if prefix != "" && !modelName.MatchString(prefix) {
+		return invalid("prefix", fmt.Sprintf("must have letters, digits, _ and - alone, got %q", prefix))
+	}
+	return nil
+}
+
+// checkEnv checks the variables of an MCP server. It may get secrets, but
+// nothing that leads to the bus.
+func checkEnv(names []string) *Error {
+	for _, name := range names {
+		switch {
+		case name == "" || strings.ContainsAny(name, "= \x00"):
+			return invalid("env", fmt.Sprintf("must be names of variables, got %q", name))
+		case busVariable.MatchString(name):
+			return invalid("env", name+" leads to the bus: no tool gets it")
+		}
+	}
+	return nil
+}
+
+func checkPositive(key string, d time.Duration) *Error {
+	if d < 0 {
+		return invalid(key, fmt.Sprintf("%s must not be negative, got %v", key, d))
+	}
+	return nil
+}
+
+// checkTool checks the settings of a tool.
+func (t *Toolset) checkTool(name string, tool ToolsetTool) *Error {
+	key := toml.Key{"tool", name}.String()
+	given := map[string]bool{
+		"command": len(tool.Command) > 0, "method": tool.Method != "", "url": tool.URL != "",
+		"headers": len(tool.Headers) > 0, "subject": tool.Subject != "", "parameters": len(tool.Parameters) > 0,
+	}
+	needed := map[ToolsetKind]string{ToolsetCommand: "command", ToolsetHTTP: "url", ToolsetNATS: "subject"}[t.Kind]
+	allowed := map[ToolsetKind][]string{
+		ToolsetMCP: {}, ToolsetCommand: {"command", "parameters"},
+		ToolsetHTTP: {"method", "url", "headers", "parameters"}, ToolsetNATS: {"subject", "parameters"},
+	}[t.Kind]
+	for _, k := range slices.Sorted(maps.Keys(given)) {
+		if given[k] && !slices.Contains(allowed, k) {
+			return invalid(key+"."+k, fmt.Sprintf("a tool of the kind %s has no %s", t.Kind, k))
+		}
+	}
+	switch {
+	case !modelName.MatchString(name) && t.Kind != ToolsetMCP:
+		return invalid(key, fmt.Sprintf("a tool's name has at most 64 letters, digits, _ and -, got %q", name))
+	case needed != "" && !given[needed] && t.Service == "":
+		return invalid(key, fmt.Sprintf("a tool of the kind %s needs %s", t.Kind, needed))
+	case t.Service != "" && (given["subject"] || given["parameters"]):
+		return invalid(key, "the service describes its tools: subject and parameters are for a toolset without service")
+	case given["parameters"]:
+		if err := checkSchema(key+".parameters", tool.Parameters); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(checkToolConfig(key, tool.ToolConfig), checkRequest(key, tool))
+}
+
+// checkSchema checks that the schema of a tool's arguments is that of an
+// object.
+func checkSchema(key string, schema json.RawMessage) *Error {
+	var s struct {
+		Type       string                     `json:"type"`
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if err := json.Unmarshal(schema, &s); err != nil || s.Type != "object" {
+		return invalid(key, `must be a JSON Schema with type = "object"`)
+	}
+	return nil
+}
+
+// methods are the HTTP methods of tools.
+var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"}
+
+func checkRequest(key string, tool ToolsetTool) *Error {
+	switch {
+	case tool.Method != "" && !slices.Contains(methods, tool.Method):
+		return invalid(key+".method", fmt.Sprintf("must be one of %s, got %q", strings.Join(methods, ", "), tool.Method))
+	case tool.URL != "":
+		return checkURL(key+".url", placeholder.ReplaceAllString(tool.URL, "x"))
+	case strings.ContainsAny(placeholder.ReplaceAllString(tool.Subject, "x"), " \t*>{}"):
+		return invalid(key+".subject", fmt.Sprintf("must be a subject without wildcards, got %q", tool.Subject))
+	}
+	return nil
+}
+
+// placeholder matches {NAME} in a URL or a subject.
+var placeholder = regexp.MustCompile(`\{[a-zA-Z0-9_-]+\}`)
+
+// variable matches ${NAME} in the value of a header.
+var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// resolve makes the directory absolute or relative to the current directory, and
+// replaces variables of the environment.
+func (t *Toolset) resolve(dir string) *Error {
+	var err error
+	if t.Sandbox, err = t.Sandbox.expanded(); err != nil {
+		return invalid("sandbox.read", err.Error())
+	}
+	if t.Workdir, err = resolvePath(t.Workdir, dir); err != nil {
+		return invalid("workdir", err.Error())
+	}
+	if e := resolveHeaders("headers", t.Headers); e != nil {
+		return e
+	}
+	for name, tool := range t.Tools {
+		if e := resolveHeaders(toml.Key{"tool", name, "headers"}.String(), tool.Headers); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// resolveHeaders replaces ${VARIABLES} in the values of headers.
+func resolveHeaders(key string, headers map[string]string) *Error {
+	for name, value := range headers {
+		missing := ""
+		headers[name] = variable.ReplaceAllStringFunc(value, func(v string) string {
+			of, ok := os.LookupEnv(v[2 : len(v)-1])
+			if !ok {
+				missing = v[2 : len(v)-1]
+			}
+			return of
+		})
+		if missing != "" {
+			return invalid(key, fmt.Sprintf("%s: the variable %s is not set", name, missing))
+		}
+	}
+	return nil
 }

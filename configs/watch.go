@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Watch calls changed with the result of LoadDir, at once and after each change
+// Watch calls changed with the result of LoadAll, at once and after each change
 // of that result. It runs until ctx ends, and returns the cause of ctx.
 //
 // Watch polls the names, sizes and times of the files at an interval of every
 // (0 stands for one second). Polling works on network file systems and with the
 // symbolic links of a ConfigMap. If Watch cannot read the directory at first,
 // it returns the error. Later it reports the error through changed, without
-// agents.
-func Watch(ctx context.Context, dir string, every time.Duration, changed func([]Agent, error)) error {
+// definitions.
+func Watch(ctx context.Context, dir string, every time.Duration, changed func(Definitions, error)) error {
 	if every <= 0 {
 		every = time.Second
 	}
@@ -24,9 +24,9 @@ func Watch(ctx context.Context, dir string, every time.Duration, changed func([]
 	if err != nil {
 		return err
 	}
-	agents, err := LoadDir(dir)
-	changed(agents, err)
-	last := fingerprint(agents, err)
+	defs, err := LoadAll(dir)
+	changed(defs, err)
+	last := fingerprint(defs, err)
 
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -41,10 +41,10 @@ func Watch(ctx context.Context, dir string, every time.Duration, changed func([]
 			continue
 		}
 		seen = now
-		agents, err := LoadDir(dir)
-		if s := fingerprint(agents, err); s != last {
+		defs, err := LoadAll(dir)
+		if s := fingerprint(defs, err); s != last {
 			last = s
-			changed(agents, err)
+			changed(defs, err)
 		}
 	}
 }
@@ -56,12 +56,17 @@ type fileVersion struct {
 	modified int64
 }
 
-// fileVersions returns the versions of the agents' files in dir.
+// fileVersions returns the versions of the files that LoadAll reads.
 func fileVersions(dir string) ([]fileVersion, error) {
 	files, err := list(dir)
 	if err != nil {
 		return nil, err
 	}
+	toolsets, err := listToolsets(dir)
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, toolsets...)
 	versions := make([]fileVersion, len(files))
 	for i, file := range files {
 		versions[i].file = file
@@ -73,12 +78,16 @@ func fileVersions(dir string) ([]fileVersion, error) {
 	return versions, nil
 }
 
-// fingerprint returns a text that differs between two results of LoadDir that
-// differ. Names need not be in it: a file's digest covers the name.
-func fingerprint(agents []Agent, err error) string {
+// fingerprint returns a text that differs between two results of LoadAll that
+// differ. A toolset has its name in it, an agent need not: the digest of its
+// file covers the name.
+func fingerprint(d Definitions, err error) string {
 	var b strings.Builder
-	for _, a := range agents {
+	for _, a := range d.Agents {
 		b.WriteString(a.Digest)
+	}
+	for _, t := range d.Toolsets {
+		b.WriteString(t.Name + t.Digest)
 	}
 	if err != nil {
 		b.WriteString(err.Error())

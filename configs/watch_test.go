@@ -24,13 +24,21 @@ func TestWatch(t *testing.T) {
 	write(t, dir, "a.toml", agent("a"))
 	file := filepath.Join(dir, "a.toml")
 	away := dir + ".away"
+	tools := configs.ToolsetDir(dir)
+	const web = `kind = "http"
+[tool.get]
+url = "https://example.com/{name}"
+`
 	synctest.Test(t, func(t *testing.T) {
 		reports := make(chan string, 10)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		done := make(chan error)
 		go func() {
-			done <- configs.Watch(ctx, dir, 0, func(agents []configs.Agent, err error) {
-				report := strings.Join(names(agents), " ")
+			done <- configs.Watch(ctx, dir, 0, func(defs configs.Definitions, err error) {
+				report := strings.Join(names(defs.Agents), " ")
+				for _, t := range defs.Toolsets {
+					report += " " + t.Name + "/"
+				}
 				if err != nil {
 					report += "!"
 				}
@@ -54,6 +62,11 @@ func TestWatch(t *testing.T) {
 			{"no agent", func() error { write(t, dir, "notes.txt", "x"); return nil }, ""},
 			{"broken", func() error { write(t, dir, "b.toml", "="); return nil }, "a!"},
 			{"mended", func() error { write(t, dir, "b.toml", agent("b")); return nil }, "a b"},
+			{"a directory of toolsets", func() error { return os.Mkdir(tools, 0o700) }, ""},
+			{"a toolset", func() error { write(t, tools, "web.toml", web); return nil }, "a b web/"},
+			{"a toolset with the name of an agent", func() error { write(t, tools, "b.toml", web); return nil }, "a b web/!"},
+			{"renamed", func() error { return os.Rename(tools+"/b.toml", tools+"/c.toml") }, "a b c/ web/"},
+			{"no toolsets", func() error { return os.RemoveAll(tools) }, "a b"},
 			{"removed", func() error { return os.Remove(file) }, "b"},
 			{"gone", func() error { return os.Rename(dir, away) }, "!"},
 			{"still gone", func() error { return nil }, ""},
@@ -89,7 +102,7 @@ func drain(reports <-chan string) string {
 // first.
 func TestWatchMissing(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
-	err := configs.Watch(t.Context(), none, 0, func([]configs.Agent, error) { t.Error("called") })
+	err := configs.Watch(t.Context(), none, 0, func(configs.Definitions, error) { t.Error("called") })
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want fs.ErrNotExist", err)
 	}

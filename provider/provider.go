@@ -91,7 +91,10 @@ func (u Usage) Add(v Usage) Usage {
 type Tool struct {
 	Name        string                   `json:"name"`
 	Description string                   `json:"description"`
-	Parameters  map[string]ToolParameter `json:"parameters"`
+	Parameters  map[string]ToolParameter `json:"parameters,omitempty"`
+	// Schema is the JSON Schema of the arguments, an object. A tool has
+	// either a Schema or Parameters.
+	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
 // ToolNames returns the names of tools, in their order.

@@ -135,6 +135,9 @@ type Start struct {
 	FailTruncated bool `json:"fail_truncated,omitzero"`
 	// SubAgents names the agents that the run may call.
 	SubAgents []string `json:"sub_agents,omitempty"`
+	// Definitions are the definitions of the tools in Served. Tools holds
+	// only those that the run may use.
+	Definitions []provider.Tool `json:"-"`
 	// Delegates names the tools of the agent's styles. Tools holds only the
 	// ones that the run may use.
 	Delegates []string `json:"-"`

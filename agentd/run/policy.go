@@ -1,6 +1,9 @@
 package run
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Policy restricts a run and all runs below it. A nil list restricts nothing,
 // an empty list permits nothing.
@@ -26,11 +29,21 @@ func (p Policy) MayCall(agent string) bool {
 	return p.Agents == nil || slices.Contains(p.Agents, agent)
 }
 
-// MayUse reports whether a tool may be used.
-func (p Policy) MayUse(tool string) bool { return p.Tools == nil || slices.Contains(p.Tools, tool) }
+// MayUse reports whether a tool may be used (ServedTool.FullName).
+func (p Policy) MayUse(tool string) bool {
+	return p.Tools == nil || slices.ContainsFunc(p.Tools, func(permitted string) bool { return permits(permitted, tool) })
+}
 
-// common returns the names in both lists, in the order of the first. A nil list
-// has every name.
+// permits reports whether an entry of a policy permits a tool, or every tool
+// that another entry permits. The entry may have a * at its end.
+func permits(entry, tool string) bool {
+	beginning, open := strings.CutSuffix(entry, "*")
+	return entry == tool || open && strings.Contains(entry, "/") && strings.HasPrefix(tool, beginning)
+}
+
+// common returns the names in both lists, in the order of the first and then of
+// the second. A nil list has every name. Of two entries that permit some of the
+// same tools, one permits all that the other one does.
 func common(a, b []string) []string {
 	switch {
 	case a == nil:
@@ -39,10 +52,15 @@ func common(a, b []string) []string {
 		return slices.Clone(a)
 	}
 	both := []string{}
-	for _, x := range a {
-		if slices.Contains(b, x) {
-			both = append(both, x)
+	add := func(names, within []string) {
+		for _, x := range names {
+			covered := slices.ContainsFunc(within, func(y string) bool { return permits(y, x) })
+			if covered && !slices.Contains(both, x) {
+				both = append(both, x)
+			}
 		}
 	}
+	add(a, b)
+	add(b, a)
 	return both
 }

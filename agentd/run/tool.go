@@ -43,11 +43,23 @@ type ServedTool struct {
 	// Name is the tool's name for the model.
 	Name string `json:"name"`
 	// By is the agent or the toolset that serves the tool.
-	By     string     `json:"by"`
+	By string `json:"by"`
+	// Tool is the tool's name in its toolset. It is empty for a built-in
+	// tool.
+	Tool   string     `json:"tool,omitzero"`
 	Effect ToolEffect `json:"effect"`
 	// Timeout bounds a call. 0 leaves it the rest of the run's own time.
 	Timeout   time.Duration `json:"timeout_ns,omitzero"`
 	OnUnknown OnUnknown     `json:"on_unknown,omitzero"`
+}
+
+// FullName is the name by which files and policies name the tool: "set/tool",
+// or the name of a built-in tool.
+func (t ServedTool) FullName() string {
+	if t.Tool == "" {
+		return t.Name
+	}
+	return t.By + "/" + t.Tool
 }
 
 // ServedTool returns the served tool with a name.

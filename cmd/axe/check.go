@@ -96,13 +96,7 @@ func (c *agentsCheck) check(ctx context.Context, worker *cli.WorkerFlags) (repor
 	}
 	err = c.session.Use(ctx, func(ses *cli.Session) error {
 		var failed error
-		elsewhere := func(agent string) bool {
-			ok, err := cli.Announced(ctx, ses.Conn, agent)
-			if err != nil {
-				failed = err
-			}
-			return ok
-		}
+		elsewhere := cli.Elsewhere(ctx, ses.Conn, func(err error) { failed = err })
 		if report, err = worker.Check(elsewhere); err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func runCommand() Tool {
 			if err != nil {
 				return "", err
 			}
-			r, err := sandbox.Run(ctx, c.held(dir), []string{"/bin/sh", "-c", command}, nil)
+			r, err := sandbox.Run(ctx, Held(dir, c.Key, c.Sandbox), []string{"/bin/sh", "-c", command}, nil)
 			if err != nil {
 				return "", err
 			}
@@ -61,20 +61,20 @@ func runCommand() Tool {
 	}
 }
 
-// held returns the configuration of the sandbox for a command.
-func (c Call) held(dir string) sandbox.Config {
+// Held returns the configuration of the sandbox for a program that works in an
+// absolute directory. Key is the key of its call.
+func Held(dir, key string, s Sandbox) sandbox.Config {
 	return sandbox.Config{
-		Dir: dir, Write: c.Sandbox.Write, Read: c.Sandbox.Read, Network: c.Sandbox.Network, Off: c.Sandbox.Off,
-		Namespaces: c.Sandbox.Namespaces, Env: c.environment(dir), Head: maxOutput / 2, Tail: maxOutput / 2,
+		Dir: dir, Write: s.Write, Read: s.Read, Network: s.Network, Off: s.Off,
+		Namespaces: s.Namespaces, Env: environment(dir, key, s.Env), Head: maxOutput / 2, Tail: maxOutput / 2,
 	}
 }
 
 // environment returns the environment of a command: that of axe, the key of the
-// call, and the variables that the agent names. No other variable of the worker
-// is in it.
-func (c Call) environment(dir string) []string {
-	env := []string{"HOME=" + dir, "AXE_IDEMPOTENCY_KEY=" + c.Key}
-	for _, name := range append([]string{"PATH", "LANG", "LC_ALL", "USER", "LOGNAME", "TERM"}, c.Sandbox.Env...) {
+// call, and the named variables. No other variable of the worker is in it.
+func environment(dir, key string, names []string) []string {
+	env := []string{"HOME=" + dir, "AXE_IDEMPOTENCY_KEY=" + key}
+	for _, name := range append([]string{"PATH", "LANG", "LC_ALL", "USER", "LOGNAME", "TERM"}, names...) {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}

@@ -57,10 +57,30 @@ type Config struct {
 	Model string
 	// Known are the names of more agents that exist. They are not checked.
 	Known []string
-	// Elsewhere reports whether another worker serves an agent. With nil
-	// there is no other worker, and an unknown sub-agent or supervisor is
-	// an Error in place of a Warning.
-	Elsewhere func(agent string) bool
+	// Toolsets are the toolsets that exist.
+	Toolsets []configs.Toolset
+	// Elsewhere reports whether another worker serves an agent or a toolset
+	// with a name. With nil there is no other worker, and an unknown
+	// sub-agent, supervisor or toolset is an Error in place of a Warning.
+	Elsewhere func(name string) (Kind, bool)
+}
+
+// Kind tells agents and toolsets apart.
+type Kind string
+
+// The kinds.
+const (
+	Agent   Kind = "agent"
+	Toolset Kind = "toolset"
+)
+
+// elsewhere reports whether another worker serves an agent, or a toolset.
+func (c *Config) elsewhere(kind Kind, name string) bool {
+	if c.Elsewhere == nil {
+		return false
+	}
+	found, ok := c.Elsewhere(name)
+	return ok && found == kind
 }
 
 // checker is one check of a set of definitions.
@@ -100,6 +120,7 @@ func Agents(agents []configs.Agent, cfg Config) []Finding {
 		c.files(a)
 		c.inert(a)
 		c.references(a)
+		c.toolsets(a)
 		c.description(a)
 	}
 	c.cycles(agents)

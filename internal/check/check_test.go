@@ -52,7 +52,7 @@ func TestReferences(t *testing.T) {
 		`error: supervised.toml: supervision.agent: no agent "supervisor": the turns of supervised are withheld`,
 		`warning: supervised.toml: policy.agents: no agent "reserchr"; did you mean "researcher"?`,
 	)
-	elsewhere := func(agent string) bool { return agent == "supervisor" }
+	elsewhere := func(name string) (check.Kind, bool) { return check.Agent, name == "supervisor" }
 	wantFindings(t, check.Agents(agents, check.Config{Known: []string{"reader"}, Elsewhere: elsewhere}),
 		`warning: lead.toml: sub_agents: no agent "reserchr" here, and no worker announces it; `+
 			`did you mean "researcher"?`,
@@ -204,4 +204,29 @@ func TestBelow(t *testing.T) {
 	if got := strings.Join(names, " "); got != "root a supervisor b" {
 		t.Errorf("got %s, want root a supervisor b", got)
 	}
+}
+
+// TestToolsets: a toolset that does not exist is an error, and a warning if
+// other workers may serve toolsets. A tool that the file of a toolset does not
+// define is a warning.
+func TestToolsets(t *testing.T) {
+	user := with(agent("user"), func(a *configs.Agent) {
+		a.Tools = []string{"read_file", "shop/refund", "shop/refnd", "shop/*", "shp/*", "far/*", "github/anything"}
+	})
+	sets := []configs.Toolset{
+		{Name: "shop", Kind: configs.ToolsetHTTP, Tools: map[string]configs.ToolsetTool{"refund": {}}},
+		{Name: "github", Kind: configs.ToolsetMCP},
+	}
+	wantFindings(t, check.Agents([]configs.Agent{user}, check.Config{Toolsets: sets}),
+		`warning: user.toml: tools: the toolset shop has no tool "refnd"; did you mean "shop/refund"?`,
+		`error: user.toml: tools: no toolset "shp": its file would be tools/shp.toml; did you mean "shop"?`,
+		`error: user.toml: tools: no toolset "far": its file would be tools/far.toml`,
+	)
+	elsewhere := func(name string) (check.Kind, bool) {
+		return map[string]check.Kind{"far": check.Toolset, "shp": check.Agent}[name], true
+	}
+	wantFindings(t, check.Agents([]configs.Agent{user}, check.Config{Toolsets: sets, Elsewhere: elsewhere}),
+		`warning: user.toml: tools: the toolset shop has no tool "refnd"; did you mean "shop/refund"?`,
+		`warning: user.toml: tools: no toolset "shp" here, and no worker announces it; did you mean "shop"?`,
+	)
 }

@@ -61,3 +61,24 @@ func (b *buffer) output() Output {
 	}
 	return o
 }
+
+// printed keeps what a program prints. Both buffers are the same one unless the
+// standard error is kept apart.
+type printed struct{ out, errors *buffer }
+
+func newPrinted(c Config) printed {
+	out := &buffer{head: c.Head, tail: c.Tail}
+	if !c.Apart {
+		return printed{out, out}
+	}
+	return printed{out, &buffer{head: c.Head, tail: c.Tail}}
+}
+
+// into returns a result with the output.
+func (p printed) into(r Result) Result {
+	r.Output = p.out.output()
+	if p.errors != p.out {
+		r.Errors = p.errors.output()
+	}
+	return r
+}

@@ -96,17 +96,17 @@ func run(ctx context.Context, s spec, stdin []byte) (result Result, err error) {
 		return Result{}, err
 	}
 	defer func() { result.TempErr = removeTemp(s.Tmp) }()
-	out := &buffer{head: s.Head, tail: s.Tail}
-	h, err := startHelper(s, stdin, out)
+	printed := newPrinted(s.Config)
+	h, err := startHelper(s, stdin, printed)
 	if err != nil {
 		return Result{}, err
 	}
 	rep, err := h.wait(ctx, s.Grace+backstop)
 	if err != nil {
 		killOrphans(s.Tmp)
-		return Result{Output: out.output()}, err
+		return printed.into(Result{}), err
 	}
-	result = Result{Code: rep.Code, Signal: rep.Signal, Left: rep.Left, Output: out.output()}
+	result = printed.into(Result{Code: rep.Code, Signal: rep.Signal, Left: rep.Left})
 	switch rep.Cause {
 	case causeProcesses:
 		result.Cause = ErrProcesses
@@ -127,7 +127,7 @@ type started struct {
 
 // startHelper starts the helper with an empty environment: neither a key of the
 // worker nor a variable such as LD_PRELOAD reaches a process without a sandbox.
-func startHelper(s spec, stdin []byte, out *buffer) (*started, error) {
+func startHelper(s spec, stdin []byte, p printed) (*started, error) {
 	controlR, controlW, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: control pipe: %w", err)
@@ -152,7 +152,7 @@ func startHelper(s spec, stdin []byte, out *buffer) (*started, error) {
 	}
 	cmd := &exec.Cmd{
 		Path: self, Args: []string{helperName}, Env: []string{}, Dir: "/",
-		Stdin: bytes.NewReader(stdin), Stdout: out, Stderr: out,
+		Stdin: bytes.NewReader(stdin), Stdout: p.out, Stderr: p.errors,
 		ExtraFiles:  []*os.File{controlR, reportW, base},
 		SysProcAttr: attr,
 		WaitDelay:   drain,

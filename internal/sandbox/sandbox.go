@@ -80,6 +80,9 @@ type Config struct {
 	// Head and Tail are the numbers of bytes of output that are kept from the
 	// beginning and from the end. The default is DefaultKeep each.
 	Head, Tail int
+	// Apart keeps the standard error apart from the output
+	// (Result.Errors).
+	Apart bool
 	// TempBase is the directory below which TMPDIR is made. The default is
 	// os.TempDir().
 	TempBase string
@@ -112,8 +115,11 @@ type Result struct {
 	// Cause says why Run ended the program: the cause of the end of ctx,
 	// ErrProcesses or ErrMemory. It is nil if the program ended by itself.
 	Cause error
-	// Output is the standard output and the standard error together.
+	// Output is the standard output and the standard error together. With
+	// Config.Apart it is the standard output alone.
 	Output Output
+	// Errors is the standard error, with Config.Apart.
+	Errors Output
 	// Left is the number of processes that did not die within five seconds
 	// of SIGKILL. It is 0 except for processes that hang in the kernel.
 	Left int

@@ -44,18 +44,16 @@ func Run(ctx context.Context, c Config, argv []string, stdin []byte) (result Res
 	if err != nil {
 		return Result{}, err
 	}
-	out := &buffer{head: c.Head, tail: c.Tail}
+	p := newPrinted(c)
 	cmd := &exec.Cmd{
 		Path: path, Args: argv, Env: c.environment(tmp), Dir: c.Dir,
-		Stdin: bytes.NewReader(stdin), Stdout: out, Stderr: out,
+		Stdin: bytes.NewReader(stdin), Stdout: p.out, Stderr: p.errors,
 		SysProcAttr: ownGroup(), WaitDelay: time.Second,
 	}
 	if err := cmd.Start(); err != nil {
 		return Result{}, fmt.Errorf("sandbox: start the program: %w", err)
 	}
-	result = wait(ctx, c, cmd)
-	result.Output = out.output()
-	return result, nil
+	return p.into(wait(ctx, c, cmd)), nil
 }
 
 func wait(ctx context.Context, c Config, cmd *exec.Cmd) Result {

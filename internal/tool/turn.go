@@ -124,9 +124,9 @@ func Turn(resp *provider.Response, c Caller, l Lookup) (calls []run.Call, spread
 // false and refusal is the decision.
 func (c Caller) admit(tc provider.ToolCall) (refusal run.Call, ok bool) {
 	slash := c.isSlashCall(tc)
-	_, served := c.Start.ServedTool(tc.Name)
+	t, served := c.Start.ServedTool(tc.Name)
 	switch {
-	case (served || delegates(tc.Name)) && !c.Start.Policy.MayUse(tc.Name):
+	case served && !c.Start.Policy.MayUse(t.FullName()), !served && delegates(tc.Name) && !c.Start.Policy.MayUse(tc.Name):
 		return refused(tc, run.KindPolicy, "not permitted by policy"), false
 	case slash && tc.Name == malformedCommand:
 		return run.Call{Error: tc.Arguments["error"], Kind: run.KindError}, false

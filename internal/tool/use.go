@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 // checks the arguments.
 func (c Caller) use(tc provider.ToolCall, t run.ServedTool) run.Call {
 	call := run.Call{
-		Op: run.OpTool, Agent: t.By, Tool: t.Name, Effect: t.Effect, OnUnknown: t.OnUnknown,
+		Op: run.OpTool, Agent: t.By, Tool: cmp.Or(t.Tool, t.Name), Effect: t.Effect, OnUnknown: t.OnUnknown,
 		Patience: t.Timeout, Arguments: tc.RawArguments(),
 	}
 	if why := c.tooLarge(call); why != "" {
@@ -22,12 +23,15 @@ func (c Caller) use(tc provider.ToolCall, t run.ServedTool) run.Call {
 }
 
 // NeedsApproval says why a person has to approve a turn with some calls, "" if
-// none has to. Approve names the tools that a person approves.
+// none has to. Approve names the tools that a person approves, as
+// run.ServedTool.FullName does.
 func NeedsApproval(approve []string, calls []run.Call) string {
 	var names []string
 	for _, c := range calls {
-		if c.Op == run.OpTool && !c.Failed() && slices.Contains(approve, c.Tool) && !slices.Contains(names, c.Tool) {
-			names = append(names, c.Tool)
+		for _, name := range []string{c.Tool, c.Agent + "/" + c.Tool} {
+			if c.Op == run.OpTool && !c.Failed() && slices.Contains(approve, name) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	if len(names) == 0 {

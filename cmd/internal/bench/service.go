@@ -16,6 +16,7 @@ import (
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/bus/busbench"
+	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/openai"
 	"github.com/axebus/axe/subjects"
@@ -135,7 +136,7 @@ func (o processConfig) work(ctx context.Context) (service, error) {
 		Open: func(string) (provider.Provider, string, error) { return model, "bench", nil },
 	})
 	if err == nil {
-		err = w.Serve(agents("in/bench", o.ExtraAgents))
+		err = w.Serve(configs.Definitions{Agents: agents("in/bench", o.ExtraAgents)})
 	}
 	var raw *busbench.Exchange
 	if err == nil {

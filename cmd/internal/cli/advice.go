@@ -139,7 +139,7 @@ func nearestAgent(ctx context.Context, conn *bus.Conn, agent string) string {
 	var names []string
 	for _, value := range cards {
 		var c agentd.Card
-		if json.Unmarshal(value, &c) == nil && c.Problem == "" {
+		if json.Unmarshal(value, &c) == nil && c.CallProblem() == "" {
 			names = append(names, c.Name)
 		}
 	}

@@ -139,8 +139,8 @@ func TestDefinitions(t *testing.T) {
 	} {
 		log.Reset()
 		var got []string
-		good, broken := d.merge(t.Context(), step.agents, step.err)
-		for _, a := range good {
+		good, broken := d.merge(t.Context(), configs.Definitions{Agents: step.agents}, step.err)
+		for _, a := range good.Agents {
 			got = append(got, a.Name+a.Digest)
 		}
 		for _, b := range broken {
@@ -152,6 +152,29 @@ func TestDefinitions(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), "\n"); n != step.lines {
 			t.Errorf("%s: got %d log lines, want %d:\n%s", step.name, n, step.lines, &log)
+		}
+	}
+}
+
+// TestDefinitionsOfToolsets: the toolset of a file that becomes invalid is kept,
+// unless an agent has taken its name.
+func TestDefinitionsOfToolsets(t *testing.T) {
+	d := definitions{dir: "agents", log: slog.New(slog.DiscardHandler)}
+	web := configs.Toolset{Name: "web", File: "tools/web.toml"}
+	invalid := &configs.Error{File: web.File, Message: "wrong"}
+	for _, step := range []struct {
+		name string
+		defs configs.Definitions
+		err  error
+		want int
+	}{
+		{"valid", configs.Definitions{Toolsets: []configs.Toolset{web}}, nil, 1},
+		{"invalid", configs.Definitions{}, invalid, 1},
+		{"its name is taken", configs.Definitions{Agents: []configs.Agent{{Name: "web", File: "agents/web.toml"}}}, invalid, 0},
+	} {
+		good, _ := d.merge(t.Context(), step.defs, step.err)
+		if len(good.Toolsets) != step.want {
+			t.Errorf("%s: %d toolsets are served, want %d", step.name, len(good.Toolsets), step.want)
 		}
 	}
 }

@@ -17,50 +17,71 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// definitions keeps the last valid definition of each agent, so that an agent
-// stays available while a person edits its file.
+// definitions keeps the last valid definition of each agent and toolset, so that
+// it stays available while a person edits its file.
 type definitions struct {
-	dir   string
-	log   *slog.Logger
-	level slog.Level               // of messages about invalid files
-	last  map[string]configs.Agent // by file
-	wrong map[string]string        // last error, by file
+	dir      string
+	log      *slog.Logger
+	level    slog.Level                 // of messages about invalid files
+	agents   map[string]configs.Agent   // by file
+	toolsets map[string]configs.Toolset // by file
+	wrong    map[string]string          // last error, by file
 }
 
-// merge returns the agents to serve, and the agents that cannot be served. Its
-// arguments are the results of configs.LoadDir. Each error is logged once.
+// merge returns the agents and toolsets to serve, and those that cannot be
+// served. Its arguments are the results of configs.LoadAll. Each error is logged
+// once.
 func (d *definitions) merge(
-	ctx context.Context, agents []configs.Agent, err error,
-) ([]configs.Agent, []agentd.Broken) {
-	good, wrong := make(map[string]configs.Agent, len(agents)), map[string]string{}
-	for _, a := range agents {
-		good[a.File] = a
+	ctx context.Context, defs configs.Definitions, err error,
+) (configs.Definitions, []agentd.Broken) {
+	agents, toolsets, wrong := map[string]configs.Agent{}, map[string]configs.Toolset{}, map[string]string{}
+	names := map[string]bool{}
+	for _, a := range defs.Agents {
+		agents[a.File] = a
+		names[a.Name] = true
+	}
+	for _, t := range defs.Toolsets {
+		toolsets[t.File] = t
 	}
 	var broken []agentd.Broken
 	for _, e := range fileErrors(err) {
-		kept, ok := d.last[e.File]
-		if ok {
-			good[e.File] = kept
-		} else if name, ok := agentOf(e, d.dir); ok {
-			broken = append(broken, agentd.Broken{Name: name, Problem: problem(e)})
-		}
-		if e.File == d.dir {
-			good, ok = d.last, len(d.last) > 0
+		agent, isAgent := d.agents[e.File]
+		set, isSet := d.toolsets[e.File]
+		isSet = isSet && !names[set.Name]
+		kept := isAgent || isSet
+		switch {
+		case isAgent:
+			agents[e.File] = agent
+		case isSet:
+			toolsets[e.File] = set
+		case e.File == d.dir:
+			agents = d.agents
+			toolsets = d.toolsets
+			kept = len(agents) > 0
+		default:
+			if name, ok := agentOf(e, d.dir); ok {
+				broken = append(broken, agentd.Broken{Name: name, Problem: problem(e)})
+			}
 		}
 		wrong[e.File] = e.Error()
 		if wrong[e.File] != d.wrong[e.File] {
-			d.log.Log(ctx, d.level, "invalid agent file", slog.Any(keyError, e), slog.Bool(keyKept, ok))
+			d.log.Log(ctx, d.level, "invalid file", slog.Any(keyError, e), slog.Bool(keyKept, kept))
 		}
 	}
-	if len(good) == 0 {
+	if len(agents)+len(toolsets) == 0 {
 		d.log.WarnContext(ctx, "no agents to serve: a file that is added is served at once", slog.String(keyDir, d.dir))
 	}
-	d.last, d.wrong = good, wrong
-	return slices.Collect(maps.Values(good)), broken
+	d.agents = agents
+	d.toolsets = toolsets
+	d.wrong = wrong
+	return configs.Definitions{
+		Agents: slices.Collect(maps.Values(agents)), Toolsets: slices.Collect(maps.Values(toolsets)),
+	}, broken
 }
 
-// agentOf returns the agent of an invalid file. It reports false for an error
-// of the directory itself, and for a file whose name cannot be an agent's.
+// agentOf returns the agent or toolset of an invalid file. It reports false for
+// an error of the directory itself, and for a file whose name cannot be an
+// agent's.
 func agentOf(e *configs.Error, dir string) (subjects.Agent, bool) {
 	name, err := subjects.ParseAgent(configs.NameOf(e.File))
 	return name, err == nil && e.File != dir
@@ -94,13 +115,28 @@ func fileErrors(err error) []*configs.Error {
 // its invalid files. The third result is the error of the directory itself.
 func LoadDir(dir string) ([]configs.Agent, []*configs.Error, error) {
 	agents, err := configs.LoadDir(dir)
+	invalid, err := splitErrors(dir, err)
+	return agents, invalid, err
+}
+
+// LoadAll is LoadDir for the agents of a directory and the toolsets that belong
+// to it.
+func LoadAll(dir string) (configs.Definitions, []*configs.Error, error) {
+	defs, err := configs.LoadAll(dir)
+	invalid, err := splitErrors(dir, err)
+	return defs, invalid, err
+}
+
+// splitErrors splits the error of reading a directory: into those of files, and
+// that of the directory itself.
+func splitErrors(dir string, err error) ([]*configs.Error, error) {
 	invalid := fileErrors(err)
 	for _, e := range invalid {
 		if e.File == dir {
-			return nil, nil, e
+			return nil, e
 		}
 	}
-	return agents, invalid, nil
+	return invalid, nil
 }
 
 // AllAgents returns the agents of a directory, sorted by name. An agent with an
@@ -162,16 +198,23 @@ func CheckDir(dir string) error {
 	return err
 }
 
-// WaitAnnounced waits until workers have announced all agents of a directory,
-// including the agents with invalid files.
+// WaitAnnounced waits until workers have announced all agents and toolsets of a
+// directory, including those with invalid files.
 func WaitAnnounced(ctx context.Context, conn *bus.Conn, dir string) error {
 	agents, err := AllAgents(dir)
+	if err != nil {
+		return err
+	}
+	defs, _, err := LoadAll(dir)
 	if err != nil {
 		return err
 	}
 	missing := make(map[string]bool, len(agents))
 	for _, a := range agents {
 		missing[a.Name] = true
+	}
+	for _, t := range defs.Toolsets {
+		missing[t.Name] = true
 	}
 	cards, err := conn.Directory(ctx)
 	if err != nil {

@@ -24,21 +24,21 @@ type Report struct {
 }
 
 // Check checks all agents of the worker's directory, each by itself and as each
-// other's sub-agents. Elsewhere reports whether another worker serves an agent;
-// nil means that none does. Check fails if it cannot read the directory. The
+// other's sub-agents. Elsewhere reports whether another worker serves an agent or
+// a toolset; nil means that there is no other worker. Check fails if it cannot read the directory. The
 // caller calls Load first.
-func (f *WorkerFlags) Check(elsewhere func(agent string) bool) (Report, error) {
-	agents, invalid, err := LoadDir(f.Agents)
+func (f *WorkerFlags) Check(elsewhere func(name string) (check.Kind, bool)) (Report, error) {
+	defs, invalid, err := LoadAll(f.Agents)
 	if err != nil {
 		return Report{}, err
 	}
-	r := Report{Agents: len(agents) + len(invalid), Findings: []check.Finding{}}
+	r := Report{Agents: len(defs.Agents) + len(invalid), Findings: []check.Finding{}}
 	var broken []string
 	for _, e := range invalid {
 		r.Findings = append(r.Findings, check.Invalid(e))
 		broken = append(broken, configs.NameOf(e.File))
 	}
-	r.Findings = append(r.Findings, check.Agents(agents, f.checkConfig(broken, elsewhere))...)
+	r.Findings = append(r.Findings, check.Agents(defs.Agents, f.checkConfig(defs.Toolsets, broken, elsewhere))...)
 	slices.SortStableFunc(r.Findings, func(a, b check.Finding) int { return cmp.Compare(a.File, b.File) })
 	for _, found := range r.Findings {
 		switch found.Severity {
@@ -56,19 +56,19 @@ func (f *WorkerFlags) Check(elsewhere func(agent string) bool) (Report, error) {
 // an agent. It leaves out the mistakes that end the root's own run with an
 // error, and missing descriptions, which harm no run.
 func (f *WorkerFlags) CheckTree(root configs.Agent) ([]check.Finding, error) {
-	agents, invalid, err := LoadDir(f.Agents)
+	defs, invalid, err := LoadAll(f.Agents)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	for _, a := range agents {
+	for _, a := range defs.Agents {
 		names = append(names, a.Name)
 	}
 	for _, e := range invalid {
 		names = append(names, configs.NameOf(e.File))
 	}
 	var findings []check.Finding
-	for _, found := range check.Agents(check.Below(root, agents), f.checkConfig(names, nil)) {
+	for _, found := range check.Agents(check.Below(root, defs.Agents), f.checkConfig(defs.Toolsets, names, nil)) {
 		fatal := found.Severity == check.Error && (found.Key == "skill" || found.Key == "files")
 		if own := found.Agent == root.Name && (fatal || found.Key == "model"); !own && found.Key != "description" {
 			findings = append(findings, found)
@@ -77,15 +77,27 @@ func (f *WorkerFlags) CheckTree(root configs.Agent) ([]check.Finding, error) {
 	return findings, nil
 }
 
-func (f *WorkerFlags) checkConfig(known []string, elsewhere func(string) bool) check.Config {
-	return check.Config{Models: f.models, Model: f.Model, Known: known, Elsewhere: elsewhere}
+func (f *WorkerFlags) checkConfig(
+	toolsets []configs.Toolset, known []string, elsewhere func(name string) (check.Kind, bool),
+) check.Config {
+	return check.Config{Models: f.models, Model: f.Model, Toolsets: toolsets, Known: known, Elsewhere: elsewhere}
 }
 
-// Announced reports whether the directory of the bus has a card of an agent
-// without a problem: a worker can serve it.
-func Announced(ctx context.Context, conn *bus.Conn, agent string) (bool, error) {
-	card, ok, err := FindCard(ctx, conn, agent)
-	return ok && card.Problem == "", err
+// Elsewhere returns the function that asks the bus for the agents and toolsets
+// of other workers. Without an answer of the bus it calls failed, and a name
+// counts as unknown.
+func Elsewhere(ctx context.Context, conn *bus.Conn, failed func(error)) func(name string) (check.Kind, bool) {
+	return func(name string) (check.Kind, bool) {
+		card, ok, err := FindCard(ctx, conn, name)
+		if err != nil {
+			failed(err)
+		}
+		kind := check.Agent
+		if card.Toolset != "" {
+			kind = check.Toolset
+		}
+		return kind, ok && card.Problem == ""
+	}
 }
 
 // FindCard returns the card of an agent in the directory of the bus. It returns

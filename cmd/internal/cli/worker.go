@@ -51,7 +51,7 @@ type WorkerFlags struct {
 	Grace time.Duration
 	// Root changes the definitions of root agents. Nil changes none.
 	Root func(configs.Agent) configs.Agent
-	// FileErrorLevel is the log level of an invalid agent file.
+	// FileErrorLevel is the log level of an invalid file.
 	FileErrorLevel slog.Level
 	// Ephemeral is set on a bus that ends with this process. No memory is
 	// kept there, and no person can answer.
@@ -215,8 +215,8 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 	defer stop(nil)
 	watched := make(chan error, 1)
 	go func() { // ended by stop, waited for below
-		err := configs.Watch(watching, f.Agents, 0, func(agents []configs.Agent, err error) {
-			good, broken := defs.merge(ctx, agents, err)
+		err := configs.Watch(watching, f.Agents, 0, func(read configs.Definitions, err error) {
+			good, broken := defs.merge(ctx, read, err)
 			if err := w.Serve(good, broken...); err != nil {
 				log.ErrorContext(ctx, "serving agents failed", slog.Any(keyError, err))
 			}
@@ -240,17 +240,13 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 // findings checks the agents that the worker serves. It asks the bus for agents
 // of other workers.
 func (f *WorkerFlags) findings(
-	ctx context.Context, conn *bus.Conn, agents []configs.Agent, broken []agentd.Broken,
+	ctx context.Context, conn *bus.Conn, defs configs.Definitions, broken []agentd.Broken,
 ) []check.Finding {
 	names := make([]string, len(broken))
 	for i, b := range broken {
 		names[i] = b.Name.String()
 	}
-	return check.Agents(agents, f.checkConfig(names, func(agent string) bool {
-		// Without an answer of the bus the agent counts as unknown.
-		ok, _ := Announced(ctx, conn, agent)
-		return ok
-	}))
+	return check.Agents(defs.Agents, f.checkConfig(defs.Toolsets, names, Elsewhere(ctx, conn, func(error) {})))
 }
 
 // rateLimit returns the account and the rate limit of a model's provider, as

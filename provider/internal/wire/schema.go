@@ -15,6 +15,17 @@ type Schema struct {
 	Type       string              `json:"type"`
 	Properties map[string]Property `json:"properties"`
 	Required   []string            `json:"required,omitempty"`
+	// Whole replaces the other fields if it is set.
+	Whole json.RawMessage `json:"-"`
+}
+
+// MarshalJSON encodes Whole, or the other fields.
+func (s Schema) MarshalJSON() ([]byte, error) {
+	if len(s.Whole) > 0 {
+		return s.Whole, nil
+	}
+	type plain Schema
+	return json.Marshal(plain(s))
 }
 
 // Property is one property of a Schema.
@@ -58,6 +69,9 @@ type Definition struct {
 
 // SchemaOf returns the schema of a tool's parameters.
 func SchemaOf(t provider.Tool) Schema {
+	if len(t.Schema) > 0 {
+		return Schema{Whole: t.Schema}
+	}
 	properties := make(map[string]Property, len(t.Parameters))
 	for name, p := range t.Parameters {
 		properties[name] = Property{Type: p.Type, Description: p.Description, More: p.Schema}

@@ -1,0 +1,360 @@
+package agentd
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/internal/toolset"
+	"github.com/axebus/axe/subjects"
+)
+
+const (
+	// listTimeout bounds one attempt to list the tools of a toolset.
+	listTimeout = 20 * time.Second
+	// listRetryDelay is the pause before another attempt.
+	listRetryDelay = 2 * time.Second
+	// firstListTimeout is the time for which a worker waits at its start
+	// until its toolsets have listed their tools.
+	firstListTimeout = 10 * time.Second
+	// maxCardTools bounds the definitions of a toolset's tools, in bytes:
+	// all of them are in one message.
+	maxCardTools = 768 << 10
+)
+
+// toolsets are the toolsets that a worker serves.
+type toolsets struct {
+	// open makes a set. It connects to nothing.
+	open func(configs.Toolset) (toolset.Set, error)
+	log  *slog.Logger
+	// changed is called after a toolset has listed other tools.
+	changed func()
+
+	mu sync.Mutex
+	// ctx is the context of run. It is nil before run.
+	ctx    context.Context //nolint:containedctx // of the goroutines that replace starts
+	served map[subjects.Agent]*servedToolset
+	loops  sync.WaitGroup
+}
+
+// servedToolset is one toolset that a worker serves.
+type servedToolset struct {
+	def configs.Toolset
+	set toolset.Set
+	// listed is closed after the first attempt to list the tools.
+	listed chan struct{}
+	stop   context.CancelFunc
+	calls  sync.WaitGroup
+
+	mu    sync.Mutex
+	tools []toolset.Tool
+	err   error
+}
+
+// replace sets the served toolsets. One whose file did not change goes on.
+func (s *toolsets) replace(defs map[subjects.Agent]configs.Toolset) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.served
+	s.served = make(map[subjects.Agent]*servedToolset, len(defs))
+	for name, def := range defs {
+		if old, ok := before[name]; ok && old.def.Digest == def.Digest && old.def.File == def.File {
+			s.served[name] = old
+			delete(before, name)
+			continue
+		}
+		t := &servedToolset{def: def, listed: make(chan struct{})}
+		t.set, t.err = s.open(def)
+		s.served[name] = t
+		s.start(t)
+	}
+	for _, old := range before {
+		old.end()
+	}
+}
+
+// start begins to list the tools of a toolset, if run was called. The caller
+// holds the lock.
+func (s *toolsets) start(t *servedToolset) {
+	if s.ctx == nil || t.stop != nil {
+		return
+	}
+	if t.set == nil {
+		close(t.listed)
+		return
+	}
+	ctx, stop := context.WithCancel(s.ctx)
+	t.stop = stop
+	s.loops.Go(func() {
+		s.follow(ctx, t)
+		t.calls.Wait()
+		t.set.Close()
+	})
+}
+
+// end ends the listing, and closes the set after its last call.
+func (t *servedToolset) end() {
+	if t.stop != nil {
+		t.stop()
+	} else if t.set != nil {
+		t.set.Close()
+	}
+}
+
+// run lists the tools of all toolsets until ctx ends, and closes them.
+func (s *toolsets) run(ctx context.Context) error {
+	s.mu.Lock()
+	s.ctx = ctx
+	for _, t := range s.served {
+		s.start(t)
+	}
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.loops.Wait()
+	return nil
+}
+
+// follow lists the tools of a toolset, again whenever they change and after
+// every failure.
+func (s *toolsets) follow(ctx context.Context, t *servedToolset) {
+	log := s.log.With(slog.String(keyToolset, t.def.Name))
+	for first := true; ; first = false {
+		changed := t.list(ctx, log)
+		if first {
+			close(t.listed)
+		}
+		if changed {
+			s.changed()
+		}
+		var again <-chan time.Time
+		if t.failure() != nil {
+			again = time.After(listRetryDelay)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.set.Changed():
+		case <-again:
+		}
+	}
+}
+
+// list lists the tools once. It reports whether the tools or the failure are
+// others than before. After a failure the toolset keeps the tools that it had.
+func (t *servedToolset) list(ctx context.Context, log *slog.Logger) (changed bool) {
+	limited, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	tools, err := t.set.Tools(limited)
+	if err == nil {
+		tools = t.allowed(tools)
+		err = checkListed(tools)
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before, failed := t.tools, t.err
+	t.err = err
+	if err != nil {
+		if failed == nil || failed.Error() != err.Error() {
+			log.WarnContext(ctx, "tools of toolset not listed, trying again", slog.Any(keyError, err))
+			return true
+		}
+		return false
+	}
+	t.tools = tools
+	changed = failed != nil || !slices.EqualFunc(before, tools, sameTool)
+	if changed {
+		log.InfoContext(ctx, "tools of toolset listed", slog.Int(keyTools, len(tools)))
+	}
+	return changed
+}
+
+func sameTool(a, b toolset.Tool) bool {
+	return a.Name == b.Name && a.Description == b.Description && a.Effect == b.Effect && string(a.Schema) == string(b.Schema)
+}
+
+// allowed returns the tools that the toolset's file allows.
+func (t *servedToolset) allowed(tools []toolset.Tool) []toolset.Tool {
+	if len(t.def.Allow) == 0 {
+		return tools
+	}
+	return slices.DeleteFunc(slices.Clone(tools), func(tool toolset.Tool) bool { return !matches(t.def.Allow, tool.Name) })
+}
+
+// matches reports whether a name matches one of some globs.
+func matches(globs []string, name string) bool {
+	return slices.ContainsFunc(globs, func(g string) bool { ok, _ := path.Match(g, name); return ok })
+}
+
+// checkListed refuses lists that no model could be offered.
+func checkListed(tools []toolset.Tool) error {
+	if len(tools) > configs.MaxToolsetTools {
+		return fmt.Errorf("the toolset has %d tools, at most %d are offered: name some of them in allow",
+			len(tools), configs.MaxToolsetTools)
+	}
+	if b, _ := json.Marshal(tools); len(b) > maxCardTools {
+		return fmt.Errorf("the definitions of the toolset's tools have %d bytes, at most %d: name some of them in allow",
+			len(b), maxCardTools)
+	}
+	return nil
+}
+
+// failure returns the failure of the last attempt to list the tools.
+func (t *servedToolset) failure() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
+// find returns a served toolset. Its calls are counted until the caller calls
+// t.calls.Done.
+func (s *toolsets) find(name subjects.Agent) (*servedToolset, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, ok := s.served[name]
+	if ok {
+		t.calls.Add(1)
+	}
+	return t, ok
+}
+
+// awaitListed waits until each toolset has tried to list its tools, at most for
+// firstListTimeout.
+func (s *toolsets) awaitListed(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, firstListTimeout)
+	defer cancel()
+	s.mu.Lock()
+	var all []chan struct{}
+	for _, t := range s.served {
+		all = append(all, t.listed)
+	}
+	s.mu.Unlock()
+	for _, listed := range all {
+		select {
+		case <-listed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// OfferedTool is a tool on the card of a toolset.
+type OfferedTool struct {
+	toolset.Tool
+	// As is the tool's name for a model.
+	As        string        `json:"as"`
+	Timeout   time.Duration `json:"timeout_ns,omitzero"`
+	OnUnknown run.OnUnknown `json:"on_unknown,omitzero"`
+}
+
+// offered returns a tool with the settings that the toolset's file gives it.
+func (t *servedToolset) offered(tool toolset.Tool) OfferedTool {
+	c := t.def.Tools[tool.Name]
+	tool.Effect = cmp.Or(run.ToolEffect(c.Effect), tool.Effect, run.ToolOnce)
+	return OfferedTool{
+		Tool: tool, As: t.def.Prefix + tool.Name, Timeout: cmp.Or(c.Timeout, t.def.Timeout),
+		OnUnknown: run.OnUnknown(c.OnUnknown),
+	}
+}
+
+// tool returns a tool that the toolset lists.
+func (t *servedToolset) tool(name string) (OfferedTool, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.IndexFunc(t.tools, func(tool toolset.Tool) bool { return tool.Name == name })
+	if i < 0 {
+		return OfferedTool{}, false
+	}
+	return t.offered(t.tools[i]), true
+}
+
+// card returns the card of the toolset. A toolset that never listed its tools
+// has a problem. The digest covers the tools.
+func (t *servedToolset) card(worker string) Card {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := Card{
+		Name: t.def.Name, Description: t.def.Description, Toolset: string(t.def.Kind), Required: t.def.Required,
+		Worker: worker,
+	}
+	if t.tools == nil {
+		c.Problem = "its tools are not known yet"
+		if t.err != nil {
+			c.Problem = t.err.Error()
+		}
+		return c
+	}
+	c.Tools = make([]OfferedTool, len(t.tools))
+	for i, tool := range t.tools {
+		c.Tools[i] = t.offered(tool)
+	}
+	b, _ := json.Marshal(c.Tools)
+	sum := sha256.Sum256(append(b, t.def.Digest...))
+	c.Digest = hex.EncodeToString(sum[:])
+	return c
+}
+
+// cards returns the cards of all toolsets.
+func (s *toolsets) cards(worker string) map[subjects.Agent]Card {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cards := make(map[subjects.Agent]Card, len(s.served))
+	for name, t := range s.served {
+		cards[name] = t.card(worker)
+	}
+	return cards
+}
+
+// action returns the action of a call of one of the toolset's tools.
+func (t *servedToolset) action(in *run.ToolInput, key string) (action, error) {
+	tool, ok := t.tool(in.Name)
+	if !ok {
+		err := fmt.Errorf("the toolset %s has no tool %q", t.def.Name, in.Name)
+		if failed := t.failure(); failed != nil {
+			err = fmt.Errorf("%w; its tools are not known: %w", err, failed)
+		}
+		return action{}, err
+	}
+	if err := tool.Check(in.Arguments); err != nil {
+		return action{}, err
+	}
+	call := toolset.Call{Tool: in.Name, Arguments: in.Arguments, Key: key}
+	return action{effect: tool.Effect, key: key, use: func(ctx context.Context) (string, error) {
+		r, err := t.set.Call(ctx, call)
+		return r.Text, err
+	}}, nil
+}
+
+// setOpener returns the function that opens a worker's toolsets.
+func setOpener(w *Worker) func(configs.Toolset) (toolset.Set, error) {
+	return func(def configs.Toolset) (toolset.Set, error) {
+		switch def.Kind {
+		case configs.ToolsetHTTP:
+			return toolset.HTTP(def), nil
+		case configs.ToolsetNATS:
+			return toolset.NATS(def, w.conn), nil
+		case configs.ToolsetCommand:
+			return toolset.Commands(def, w.cfg.Sandbox.ofToolset(def)), nil
+		case configs.ToolsetMCP:
+		}
+		return nil, fmt.Errorf("a toolset of the kind %s cannot be served by this version", def.Kind)
+	}
+}
+
+// newToolsets returns no toolsets for a worker that is being made.
+func newToolsets(w *Worker) *toolsets {
+	return &toolsets{open: setOpener(w), log: w.log, changed: func() { pause.Notify(w.agents.changed) }}
+}

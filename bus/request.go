@@ -1,0 +1,40 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+)
+
+// ErrNoResponder is the error of a request to a subject that has no subscriber.
+// The request reached no service.
+var ErrNoResponder = errors.New("nothing answers on the subject")
+
+// Reply is the answer of a service.
+type Reply struct {
+	Header map[string][]string
+	Body   []byte
+}
+
+// Request sends a request to a service on the same NATS system, once, and waits
+// for its answer until ctx ends. The error is ErrNoResponder if there is no such
+// service, and the cause of ctx if no answer came in time. A service may have
+// the request then.
+func (c *Conn) Request(ctx context.Context, subject string, header map[string]string, body []byte) (Reply, error) {
+	m := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: body}
+	for name, value := range header {
+		m.Header.Set(name, value)
+	}
+	answer, err := c.nc.RequestMsgWithContext(ctx, m)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return Reply{}, fmt.Errorf("%w %s", ErrNoResponder, subject)
+	case err != nil && ctx.Err() != nil:
+		return Reply{}, context.Cause(ctx)
+	case err != nil:
+		return Reply{}, fmt.Errorf("request to %s: %w", subject, err)
+	}
+	return Reply{answer.Header, answer.Data}, nil
+}
