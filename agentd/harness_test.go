@@ -58,6 +58,9 @@ type harness struct {
 	// agents are the agents that a worker serves unless its options name
 	// others.
 	agents []configs.Agent
+	// toolsets are the toolsets that a worker serves unless its options
+	// name others.
+	toolsets []configs.Toolset
 	// models has the scripts by the name of the model: models["lead"]
 	// answers for an agent with the model "sim/lead".
 	models map[string]scriptedModel
@@ -295,6 +298,8 @@ type workerOptions struct {
 	// agents are the agents that the worker serves; nil: the harness's
 	// agents.
 	agents []configs.Agent
+	// toolsets are the toolsets that the worker serves; nil: the harness's.
+	toolsets []configs.Toolset
 	// conn is the worker's connection; nil: a new one to the harness's
 	// server.
 	conn *bus.Conn
@@ -342,7 +347,12 @@ func (h *harness) startWorker(name string, o workerOptions) *worker {
 	if o.agents == nil {
 		o.agents = h.agents
 	}
-	w.serve(o.agents...)
+	if o.toolsets == nil {
+		o.toolsets = h.toolsets
+	}
+	if err := w.Serve(configs.Definitions{Agents: o.agents, Toolsets: o.toolsets}); err != nil {
+		h.tb.Fatal(err)
+	}
 	go func() {
 		defer close(w.ended)
 		w.err = w.Run(ctx)

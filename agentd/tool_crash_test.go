@@ -1,9 +1,13 @@
 package agentd_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,11 +33,12 @@ var toolDeaths = []toolDeath{
 	{"after the outcome", "write", ".r.in.1.0", true},
 }
 
-// TestToolCrashTable kills the worker of a command: for an effect that may
-// happen once at each moment, for the others after the effect. The command
-// counts its effects in a file. An effect that may happen once happens once at
-// most. Its outcome is unknown if the worker died between the entry of its
-// begin and the outcome. Any other effect may happen twice, with the same key.
+// TestToolCrashTable kills the worker of a tool, for each kind of tool: for an
+// effect that may happen once at each moment, for the others after the effect.
+// The effects are counted outside the worker. An effect that may happen once
+// happens once at most. Its outcome is unknown if the worker died between the
+// entry of its begin and the outcome. Any other effect may happen twice, with
+// the same key.
 func TestToolCrashTable(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -53,32 +58,34 @@ func TestToolCrashTable(t *testing.T) {
 		{configs.ToolReads, 3, 1, ""},
 	} {
 		death := toolDeaths[test.death]
-		t.Run(string(test.effect)+" "+death.name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			withHarness(t, func(h *harness) {
-				h.serveCommands(dir, test.effect, "")
-				root := h.killToolAt(death)
-				o := h.awaitOutcome(root, time.Hour)
-				keys := effects(t, dir)
-				if len(keys) != test.effects {
-					t.Errorf("%d effects, want %d", len(keys), test.effects)
-				}
-				for _, key := range keys {
-					if want := root.Tree.String() + ".r-1-0"; key != want {
-						t.Errorf("an effect with the key %q, want %q", key, want)
+		for name, kind := range toolKinds {
+			t.Run(name+" "+string(test.effect)+" "+death.name, func(t *testing.T) {
+				t.Parallel()
+				serve, effects := kind(t, configs.ToolConfig{Effect: test.effect})
+				withHarness(t, func(h *harness) {
+					serve(h)
+					root := h.killToolAt(death)
+					o := h.awaitOutcome(root, time.Hour)
+					keys := effects()
+					if len(keys) != test.effects {
+						t.Errorf("%d effects, want %d", len(keys), test.effects)
 					}
-				}
-				outcomes := h.outcomes(root.Reply(1, 0))
-				if len(outcomes) != 1 || outcomes[0].Kind != test.kind {
-					t.Errorf("the outcomes of the tool are %+v, want one of the kind %q", outcomes, test.kind)
-				}
-				if o.Status != run.StatusCompleted {
-					t.Errorf("the run ended as %s %q, want it completed", o.Kind, o.Error)
-				}
-				h.checkVerified()
+					for _, key := range keys {
+						if want := root.Tree.String() + ".r-1-0"; key != want {
+							t.Errorf("an effect with the key %q, want %q", key, want)
+						}
+					}
+					outcomes := h.outcomes(root.Reply(1, 0))
+					if len(outcomes) != 1 || outcomes[0].Kind != test.kind {
+						t.Errorf("the outcomes of the tool are %+v, want one of the kind %q", outcomes, test.kind)
+					}
+					if o.Status != run.StatusCompleted {
+						t.Errorf("the run ended as %s %q, want it completed", o.Kind, o.Error)
+					}
+					h.checkVerified()
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -96,15 +103,15 @@ func TestToolUnknown(t *testing.T) {
 	} {
 		t.Run(string(test.onUnknown), func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
+			serve, effects := runCommandTool(t, configs.ToolConfig{OnUnknown: test.onUnknown})
 			withHarness(t, func(h *harness) {
-				h.serveCommands(dir, "", test.onUnknown)
+				serve(h)
 				root := h.killToolAt(toolDeaths[2])
 				o := h.awaitOutcome(root, time.Hour)
 				if o.Kind != test.kind {
 					t.Errorf("the run ended as %s %q, want the kind %q", o.Kind, o.Error, test.kind)
 				}
-				if keys := effects(t, dir); len(keys) != test.effects {
+				if keys := effects(); len(keys) != test.effects {
 					t.Errorf("%d effects, want %d", len(keys), test.effects)
 				}
 				h.checkVerified()
@@ -113,26 +120,77 @@ func TestToolUnknown(t *testing.T) {
 	}
 }
 
-// serveCommands makes an agent that runs one command, which notes its key in
-// the file effects of the directory.
-func (h *harness) serveCommands(dir string, effect configs.ToolEffect, onUnknown configs.OnUnknown) {
-	h.agents = []configs.Agent{define("ops", nil, withTools(dir, "run_command"), func(a *configs.Agent) {
-		a.ToolConf = map[string]configs.ToolConfig{"run_command": {Effect: effect, OnUnknown: onUnknown}}
-	})}
-	h.models["ops"] = turns(
-		calls(use("run_command", "command", "echo $AXE_IDEMPOTENCY_KEY >> effects")),
-		joinsResults,
-	)
+// toolKind prepares a tool with some settings, outside of a bubble. Serve makes
+// a harness serve an agent that calls the tool once. Effects returns the keys of
+// the tool's effects so far.
+type toolKind func(t *testing.T, c configs.ToolConfig) (serve func(h *harness), effects func() []string)
+
+var toolKinds = map[string]toolKind{"built-in": runCommandTool, "command": commandTool, "http": httpTool}
+
+// notesItsKey is a command that notes the key of its call in the file effects.
+const notesItsKey = "echo $AXE_IDEMPOTENCY_KEY >> effects"
+
+// runCommandTool is run_command.
+func runCommandTool(t *testing.T, c configs.ToolConfig) (func(*harness), func() []string) {
+	t.Helper()
+	dir := t.TempDir()
+	return func(h *harness) {
+		h.agents = []configs.Agent{define("ops", nil, withTools(dir, "run_command"), func(a *configs.Agent) {
+			a.ToolConf = map[string]configs.ToolConfig{"run_command": c}
+		})}
+		h.models["ops"] = turns(calls(use("run_command", "command", notesItsKey)), joinsResults)
+	}, keysIn(t, dir)
 }
 
-// effects returns the keys in the file effects of a directory.
-func effects(t *testing.T, dir string) []string {
+// commandTool is the tool of a toolset of the kind command.
+func commandTool(t *testing.T, c configs.ToolConfig) (func(*harness), func() []string) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, "effects"))
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
+	dir := t.TempDir()
+	set := configs.Toolset{Kind: configs.ToolsetCommand, Workdir: dir}
+	tool := configs.ToolsetTool{ToolConfig: c, Command: []string{"/bin/sh", "-c", notesItsKey}}
+	return func(h *harness) { h.serveSet(set, tool) }, keysIn(t, dir)
+}
+
+// httpTool is the tool of a toolset of the kind http.
+func httpTool(t *testing.T, c configs.ToolConfig) (func(*harness), func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var keys []string
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		keys = append(keys, r.Header.Get("Idempotency-Key"))
+	}))
+	t.Cleanup(s.Close)
+	tool := configs.ToolsetTool{ToolConfig: c, URL: s.URL, Method: "POST"}
+	return func(h *harness) { h.serveSet(configs.Toolset{Kind: configs.ToolsetHTTP}, tool) },
+		func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(keys)
+		}
+}
+
+// serveSet serves a toolset with one tool, and an agent that calls the tool.
+func (h *harness) serveSet(set configs.Toolset, tool configs.ToolsetTool) {
+	set.Name = "set"
+	set.Tools = map[string]configs.ToolsetTool{"act": tool}
+	h.toolsets = []configs.Toolset{set}
+	h.agents = []configs.Agent{define("ops", nil, withTools("", "set/act"))}
+	h.models["ops"] = turns(calls(use("act")), joinsResults)
+}
+
+// keysIn returns a function that returns the keys in the file effects of a
+// directory.
+func keysIn(t *testing.T, dir string) func() []string {
+	t.Helper()
+	return func() []string {
+		b, err := os.ReadFile(filepath.Join(dir, "effects"))
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(b))
 	}
-	return strings.Fields(string(b))
 }
 
 // killToolAt submits a tree to a worker that dies at a moment of its tool, and
