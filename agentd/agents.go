@@ -47,7 +47,7 @@ func (w *Worker) Serve(defs configs.Definitions, broken ...Broken) error {
 			return fmt.Errorf("%s is an agent and a toolset", name)
 		}
 	}
-	w.toolsets.replace(sets)
+	w.toolsets.replace(keyed(defs))
 	w.agents.replace(agents, sets, broken)
 	pause.Notify(w.agents.changed)
 	return nil
@@ -219,7 +219,7 @@ func (s *agentSet) cards(cfg Config) map[subjects.Agent]Card {
 		cards[name] = Card{
 			Name: a.Name, Description: a.Description, Model: cmp.Or(cfg.Model, a.Model),
 			SubAgents: a.SubAgents, Style: a.Delegation.Names(), Timeout: a.Timeout, Digest: a.Digest,
-			Worker: cfg.Name,
+			Worker: cfg.Name, Tools: namedTools(a), Servers: serverNames(a),
 		}
 	}
 	for name, problem := range s.broken {

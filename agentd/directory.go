@@ -35,8 +35,12 @@ type Card struct {
 	Worker string `json:"worker"`
 	// Toolset is the kind of a toolset. It is empty for an agent.
 	Toolset string `json:"toolset,omitzero"`
-	// Tools are the tools of a toolset, in the order of its server.
+	// Tools are the tools of a toolset, in the order of its server. For an
+	// agent they are the entries of its key tools: built-in tools with their
+	// effects, and globs of tools of toolsets. They have no definitions then.
 	Tools []OfferedTool `json:"tools,omitempty"`
+	// Servers names an agent's own MCP servers.
+	Servers []string `json:"mcp_servers,omitempty"`
 	// Required says that a run needs the tools of the toolset to start.
 	Required bool `json:"required,omitzero"`
 }
@@ -156,7 +160,8 @@ func (d *directory) announced(agent subjects.Agent) bool {
 }
 
 // lacks reports whether the directory needs a card of this worker: it has none
-// of the agent, or one with another digest, style, timeout or problem. A card
+// of the agent, or one with another digest, style, timeout, problem or number of
+// tools. A card
 // with neither digest nor problem is always needed. A card with a problem does
 // not replace a card without one, since another worker serves the agent. With
 // first, the card is the worker's first report of the problem and replaces
@@ -165,7 +170,7 @@ func (d *directory) announced(agent subjects.Agent) bool {
 func (d *directory) lacks(c Card, first bool) bool {
 	stored, ok, _ := d.heard(c.Name)
 	same := stored.Digest == c.Digest && stored.Problem == c.Problem && slices.Equal(stored.Style, c.Style) &&
-		stored.Timeout == c.Timeout
+		stored.Timeout == c.Timeout && len(stored.Tools) == len(c.Tools)
 	if ok && same && c.Digest+c.Problem != "" {
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/builtin"
 	"github.com/axebus/axe/internal/prompt"
 	"github.com/axebus/axe/internal/sandbox"
@@ -85,16 +86,19 @@ func runTool(ctx context.Context, x *execution) (result, error) {
 func (r *toolRun) resolve() (err error) {
 	r.release = func() {}
 	in := r.x.state.Input.Tool
-	if set, ok := r.x.w.toolsets.find(r.x.run.Agent); ok {
-		r.action, err = set.action(in, toolKey(r.x.run))
-		r.release = set.calls.Done
-		return err
+	if set, ok := r.x.w.toolsets.use(r.x.run.Agent.String()); ok {
+		return r.resolveIn(set, in.Name)
 	}
 	calling := r.x.run // as a run of the agent that serves the tool
 	calling.Path, _, _, _ = r.x.run.Path.Parent()
 	def, ok := r.x.w.definition(calling)
 	if !ok {
 		return errNotServed
+	}
+	if server, name, own := configs.OfToolset(in.Name); own {
+		if set, ok := r.x.w.toolsets.use(ownKey(def.Name, server)); ok {
+			return r.resolveIn(set, name)
+		}
 	}
 	t, ok := toolOf(def, in.Name)
 	if !ok {
@@ -112,6 +116,13 @@ func (r *toolRun) resolve() (err error) {
 	r.action = builtinAction(t, call)
 	r.release = func() {}
 	return t.Check(call)
+}
+
+// resolveIn makes the action of a call of a tool of a toolset.
+func (r *toolRun) resolveIn(set *servedToolset, name string) (err error) {
+	r.action, err = set.action(name, r.x.state.Input.Tool, toolKey(r.x.run))
+	r.release = set.calls.Done
+	return err
 }
 
 // builtinAction returns the action of a call of a built-in tool.

@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/builtin"
 	"github.com/axebus/axe/internal/tool"
+	"github.com/axebus/axe/internal/toolset"
 	"github.com/axebus/axe/provider"
 )
 
@@ -21,6 +22,28 @@ func toolOf(def configs.Agent, name string) (builtin.Tool, bool) {
 	t, ok := builtin.Find(name)
 	t.Effect = cmp.Or(run.ToolEffect(def.ToolConf[name].Effect), t.Effect)
 	return t, ok && slices.Contains(def.Tools, name)
+}
+
+// namedTools returns the entries of an agent's key tools, for its card.
+func namedTools(def configs.Agent) []OfferedTool {
+	var all []OfferedTool
+	for _, name := range def.Tools {
+		t, _ := toolOf(def, name)
+		c := def.ToolConf[name]
+		all = append(all, OfferedTool{
+			Tool: toolset.Tool{Name: name, Effect: t.Effect}, As: name, Timeout: c.Timeout,
+			OnUnknown: run.OnUnknown(c.OnUnknown),
+		})
+	}
+	return all
+}
+
+func serverNames(def configs.Agent) []string {
+	var names []string
+	for _, s := range def.Servers {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // toolOffer gathers the tools of an agent that tool runs carry out.
@@ -110,7 +133,40 @@ func (w *Worker) toolsFor(ctx context.Context, def configs.Agent) (*toolOffer, e
 			return nil, err
 		}
 	}
-	return o, nil
+	return o, w.addServers(o, def)
+}
+
+// addServers adds the tools of an agent's own MCP servers. A tool of such a
+// server whose name is that of a built-in tool of the agent is left out, as in
+// axe.
+func (w *Worker) addServers(o *toolOffer, def configs.Agent) error {
+	for _, server := range def.Servers {
+		set, ok := w.toolsets.find(ownKey(def.Name, server.Name))
+		if !ok {
+			continue // the file has changed at this moment
+		}
+		c := set.card(w.cfg.Name)
+		switch {
+		case c.Problem != "" && c.Required:
+			return fmt.Errorf("the MCP server %s is required: %s", server.Name, c.Problem)
+		case c.Problem != "":
+			o.missing = append(o.missing, tool.Missing{Name: server.Name + "/*", Why: c.Problem})
+			continue
+		}
+		for _, t := range c.Tools {
+			if slices.Contains(def.Tools, t.As) {
+				continue
+			}
+			err := o.add(run.ServedTool{
+				Name: t.As, By: def.Name, Tool: c.Name + "/" + t.Name, Effect: t.Effect, Timeout: t.Timeout,
+				OnUnknown: t.OnUnknown,
+			}, provider.Tool{Description: t.Description, Schema: t.Schema})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // approvals returns the tools that a person approves, one by one: globs of tools
@@ -134,19 +190,32 @@ func (w *Worker) definitionsOf(served []run.ServedTool) []provider.Tool {
 		if t.Tool == "" {
 			b, _ := builtin.Find(t.Name)
 			d = b.Definition
-		} else if c, ok, _ := w.directory.heard(t.By); ok {
-			i := slices.IndexFunc(c.Tools, func(o OfferedTool) bool { return o.Name == t.Tool })
-			if i < 0 {
-				continue
-			}
-			d = provider.Tool{Description: c.Tools[i].Description, Schema: c.Tools[i].Schema}
-			d.Name = t.Name
+		} else if o, ok := w.announced(t); ok {
+			d = provider.Tool{Name: t.Name, Description: o.Description, Schema: o.Schema}
 		}
 		if d.Name != "" {
 			all = append(all, d)
 		}
 	}
 	return all
+}
+
+// announced returns a tool of a toolset as its workers announce it. For a tool of
+// an agent's own server, this worker's server says it.
+func (w *Worker) announced(t run.ServedTool) (OfferedTool, bool) {
+	if server, name, own := configs.OfToolset(t.Tool); own {
+		set, ok := w.toolsets.find(ownKey(t.By, server))
+		if !ok {
+			return OfferedTool{}, false
+		}
+		return set.tool(name)
+	}
+	c, _, _ := w.directory.heard(t.By)
+	i := slices.IndexFunc(c.Tools, func(o OfferedTool) bool { return o.Name == t.Tool })
+	if i < 0 {
+		return OfferedTool{}, false
+	}
+	return c.Tools[i], true
 }
 
 // toolAttrs are the attributes of a log message about an agent with tools. Every

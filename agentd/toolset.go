@@ -43,8 +43,9 @@ type toolsets struct {
 
 	mu sync.Mutex
 	// ctx is the context of run. It is nil before run.
-	ctx    context.Context //nolint:containedctx // of the goroutines that replace starts
-	served map[subjects.Agent]*servedToolset
+	ctx context.Context //nolint:containedctx // of the goroutines that replace starts
+	// served has the toolsets by their keys (ownKey).
+	served map[string]*servedToolset
 	loops  sync.WaitGroup
 }
 
@@ -63,11 +64,11 @@ type servedToolset struct {
 }
 
 // replace sets the served toolsets. One whose file did not change goes on.
-func (s *toolsets) replace(defs map[subjects.Agent]configs.Toolset) {
+func (s *toolsets) replace(defs map[string]configs.Toolset) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.served
-	s.served = make(map[subjects.Agent]*servedToolset, len(defs))
+	s.served = make(map[string]*servedToolset, len(defs))
 	for name, def := range defs {
 		if old, ok := before[name]; ok && old.def.Digest == def.Digest && old.def.File == def.File {
 			s.served[name] = old
@@ -219,12 +220,39 @@ func (t *servedToolset) failure() error {
 	return t.err
 }
 
-// find returns a served toolset. Its calls are counted until the caller calls
-// t.calls.Done.
-func (s *toolsets) find(name subjects.Agent) (*servedToolset, bool) {
+// ownKey is the key of a toolset of one agent alone. The key of any other
+// toolset is its name, which has no slash.
+func ownKey(agent, server string) string { return agent + "/" + server }
+
+// keyed returns the toolsets of some definitions by their keys, those of single
+// agents included.
+func keyed(defs configs.Definitions) map[string]configs.Toolset {
+	all := map[string]configs.Toolset{}
+	for _, t := range defs.Toolsets {
+		all[t.Name] = t
+	}
+	for _, a := range defs.Agents {
+		for _, t := range a.Servers {
+			all[ownKey(a.Name, t.Name)] = t
+		}
+	}
+	return all
+}
+
+// find returns the toolset with a key.
+func (s *toolsets) find(key string) (*servedToolset, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t, ok := s.served[name]
+	t, ok := s.served[key]
+	return t, ok
+}
+
+// use is find for a call. The set stays open until the caller calls
+// t.calls.Done.
+func (s *toolsets) use(key string) (*servedToolset, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, ok := s.served[key]
 	if ok {
 		t.calls.Add(1)
 	}
@@ -307,22 +335,24 @@ func (t *servedToolset) card(worker string) Card {
 	return c
 }
 
-// cards returns the cards of all toolsets.
+// cards returns the cards of all toolsets but those of single agents.
 func (s *toolsets) cards(worker string) map[subjects.Agent]Card {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	cards := make(map[subjects.Agent]Card, len(s.served))
-	for name, t := range s.served {
-		cards[name] = t.card(worker)
+	for key, t := range s.served {
+		if name, err := subjects.ParseAgent(key); err == nil {
+			cards[name] = t.card(worker)
+		}
 	}
 	return cards
 }
 
 // action returns the action of a call of one of the toolset's tools.
-func (t *servedToolset) action(in *run.ToolInput, key string) (action, error) {
-	tool, ok := t.tool(in.Name)
+func (t *servedToolset) action(name string, in *run.ToolInput, key string) (action, error) {
+	tool, ok := t.tool(name)
 	if !ok {
-		err := fmt.Errorf("the toolset %s has no tool %q", t.def.Name, in.Name)
+		err := fmt.Errorf("the toolset %s has no tool %q", t.def.Name, name)
 		if failed := t.failure(); failed != nil {
 			err = fmt.Errorf("%w; its tools are not known: %w", err, failed)
 		}
@@ -331,7 +361,7 @@ func (t *servedToolset) action(in *run.ToolInput, key string) (action, error) {
 	if err := tool.Check(in.Arguments); err != nil {
 		return action{}, err
 	}
-	call := toolset.Call{Tool: in.Name, Arguments: in.Arguments, Key: key}
+	call := toolset.Call{Tool: name, Arguments: in.Arguments, Key: key}
 	return action{effect: tool.Effect, key: key, use: func(ctx context.Context) (string, error) {
 		r, err := t.set.Call(ctx, call)
 		return r.Text, err

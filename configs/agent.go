@@ -37,6 +37,8 @@ type Agent struct {
 	// ToolConf has the settings of tools, by name. A tool without any is not
 	// in it.
 	ToolConf map[string]ToolConfig
+	// Servers are MCP servers whose tools this agent alone may use.
+	Servers []Toolset
 	// Approve are the tools that a person approves before they are used.
 	Approve []string
 	// AllowedHosts are the hosts that url_fetch may ask. An empty list
@@ -150,13 +152,20 @@ func parse(file string, b []byte) (Agent, error) {
 		return Agent{}, err
 	}
 	tools, axe18 := toolConf(nil), compat{}
-	if err := doc.decode(fields(&a, tools), axe18.fields()); err != nil {
+	var servers mcpServers
+	fields := fields(&a, tools)
+	fields["mcp_servers"] = &servers
+	if err := doc.decode(fields, axe18.fields()); err != nil {
 		return Agent{}, err
 	}
 	if err := axe18.apply(&a, doc.has); err != nil {
 		return Agent{}, doc.locate(err)
 	}
 	a.ToolConf = settings(tools)
+	var wrong *Error
+	if a.Servers, wrong = servers.checked(); wrong != nil {
+		return Agent{}, doc.locate(wrong)
+	}
 	if err := validate(a); err != nil {
 		return Agent{}, doc.locate(err)
 	}
@@ -186,7 +195,7 @@ func resolve(a *Agent, dir string) *Error {
 	if a.Memory.Path, err = resolvePath(a.Memory.Path, dir); err != nil {
 		return invalid("memory.path", err.Error())
 	}
-	return nil
+	return resolveServers(a)
 }
 
 // resolvePath returns a path of a file in dir. It replaces "~". An empty path

@@ -15,7 +15,6 @@ import (
 type compat struct {
 	stream         bool
 	responseFormat responseFormat
-	mcpServers     mcpServers
 	maxTokens      int
 
 	maxRetries   int
@@ -31,7 +30,6 @@ type compat struct {
 func (c *compat) fields() map[string]any {
 	return map[string]any{
 		"stream":                  &c.stream,
-		"mcp_servers":             &c.mcpServers,
 		"budget.max_tokens":       &c.maxTokens,
 		"params.response_format":  &c.responseFormat,
 		"retry.max_retries":       &c.maxRetries,
@@ -80,9 +78,6 @@ func (c *compat) apply(a *Agent, has func(key string) bool) *Error {
 // else, and that this version cannot honour.
 func (c *compat) refused() *Error {
 	switch {
-	case len(c.mcpServers) > 0:
-		return invalid("mcp_servers", "this version has no MCP client yet: "+
-			"remove [[mcp_servers]] to run the agent without the tools of these servers")
 	case c.artifacts:
 		return invalid("artifacts.enabled", "this version has no artifacts yet: "+
 			"set enabled = false, and have the agent write its files below workdir")
@@ -163,24 +158,6 @@ func (f *responseFormat) check() *Error {
 	if f.set && !slices.Contains([]string{"text", "json_object", "json_schema"}, f.kind) {
 		return invalid("params.response_format", fmt.Sprintf(
 			"must be text, json_object or json_schema, or a table with one of them as its type, got %q", f.kind))
-	}
-	return nil
-}
-
-// mcpServers are the MCP servers of an agent.
-type mcpServers []any
-
-func (*mcpServers) open() {}
-
-// UnmarshalTOML reads a list of tables.
-func (s *mcpServers) UnmarshalTOML(value any) error {
-	switch v := value.(type) {
-	case []map[string]any:
-		*s = make(mcpServers, len(v))
-	case []any:
-		*s = v
-	default:
-		return errors.New("not a list of tables")
 	}
 	return nil
 }

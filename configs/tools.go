@@ -99,7 +99,7 @@ func checkTools(a Agent) *Error {
 		}
 	}
 	for _, name := range a.Approve {
-		if !approvable(a.Tools, name) {
+		if !approvable(a, name) {
 			return invalid("approve.tools", fmt.Sprintf("%q is not in tools", name))
 		}
 	}
@@ -123,15 +123,14 @@ func checkToolsetTool(key, set, tool string) *Error {
 	return checkGlobs(key, []string{tool})
 }
 
-// approvable reports whether a name in approve.tools may be a tool of an agent
-// with these tools: it is the name of one, or belongs to a toolset of which the
-// agent has tools.
-func approvable(tools []string, name string) bool {
+// approvable reports whether a name in approve.tools may be a tool of an agent:
+// it is the name of one, or belongs to a toolset of which the agent has tools.
+func approvable(a Agent, name string) bool {
 	set, _, ok := OfToolset(name)
-	return slices.ContainsFunc(tools, func(t string) bool {
+	return slices.ContainsFunc(a.Tools, func(t string) bool {
 		of, _, _ := OfToolset(t)
 		return t == name || ok && of == set
-	})
+	}) || ok && slices.ContainsFunc(a.Servers, func(t Toolset) bool { return t.Name == set })
 }
 
 // checkToolConfig checks the settings of a tool, the values of a table.

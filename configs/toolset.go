@@ -120,7 +120,7 @@ const MaxToolsetTools = 128
 // "tools" below any other directory.
 func ToolsetDir(agents string) string {
 	if abs, err := filepath.Abs(agents); err == nil && filepath.Base(abs) == "agents" {
-		return filepath.Join(filepath.Dir(abs), "tools")
+		return filepath.Join(agents, "..", "tools")
 	}
 	return filepath.Join(agents, "tools")
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -44,8 +45,8 @@ type ServedTool struct {
 	Name string `json:"name"`
 	// By is the agent or the toolset that serves the tool.
 	By string `json:"by"`
-	// Tool is the tool's name in its toolset. It is empty for a built-in
-	// tool.
+	// Tool is the tool's name in its toolset, or "server/tool" for a tool of
+	// an agent's own MCP server. It is empty for a built-in tool.
 	Tool   string     `json:"tool,omitzero"`
 	Effect ToolEffect `json:"effect"`
 	// Timeout bounds a call. 0 leaves it the rest of the run's own time.
@@ -56,8 +57,11 @@ type ServedTool struct {
 // FullName is the name by which files and policies name the tool: "set/tool",
 // or the name of a built-in tool.
 func (t ServedTool) FullName() string {
-	if t.Tool == "" {
+	switch {
+	case t.Tool == "":
 		return t.Name
+	case strings.Contains(t.Tool, "/"):
+		return t.Tool
 	}
 	return t.By + "/" + t.Tool
 }

@@ -170,8 +170,8 @@ func agentsOn(ctx context.Context, conn *bus.Conn) ([]listedAgent, error) {
 	all := []listedAgent{} // never null
 	for _, value := range cards {
 		var c agentd.Card
-		if err := json.Unmarshal(value, &c); err != nil {
-			continue // no worker wrote it
+		if err := json.Unmarshal(value, &c); err != nil || c.Toolset != "" {
+			continue // no worker wrote it, or it is no agent
 		}
 		a := listedAgent{
 			Name: c.Name, Description: c.Description, Model: c.Model, SubAgents: c.SubAgents, Problem: c.Problem,

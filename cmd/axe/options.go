@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
@@ -16,10 +14,10 @@ import (
 
 // options holds the flags of axe run.
 type options struct {
-	dial     cli.DialFlags
+	station
+
 	log      cli.LogFlags
 	progress cli.ProgressFlags
-	worker   cli.WorkerFlags
 	change   override
 	timeout  cli.Seconds
 	limits   cli.BudgetFlags
@@ -27,7 +25,6 @@ type options struct {
 	file     string
 	dry      bool
 	output   cli.Output
-	cmd      *cobra.Command
 }
 
 // override holds the flags that replace settings of the root agent only. An
@@ -41,12 +38,6 @@ func (c override) apply(a configs.Agent) configs.Agent {
 	a.Workdir = cmp.Or(c.workdir, a.Workdir)
 	return a
 }
-
-// remote reports whether the command uses a running bus.
-func (o *options) remote() bool { return o.dial.Explicit() }
-
-// works reports whether this process is a worker.
-func (o *options) works() bool { return !o.remote() || agentsGiven(o.cmd) }
 
 // limit returns the time limit of the tree.
 func (o *options) limit() time.Duration { return time.Duration(o.timeout) }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync"
-	"time"
 
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
@@ -20,9 +18,6 @@ const (
 	keyAgent = "agent"
 	keyError = "error"
 )
-
-// drainTimeout bounds the drain of the worker in this process.
-const drainTimeout = 3 * time.Second
 
 // run runs a task on a bus of its own, or on a running one.
 func (o *options) run(ctx context.Context, args []string) error {
@@ -128,70 +123,6 @@ func (o *options) warn(root configs.Agent) error {
 		warn(os.Stderr, errors.New(cli.Printable(f.String())))
 	}
 	return err
-}
-
-// use calls fn with a connection to the bus: a running one, or a server that
-// only this process can reach. The connection, the server and its store end
-// with fn.
-func (o *options) use(ctx context.Context, log *slog.Logger, fn func(*bus.Conn) error) error {
-	var server *bus.Server
-	if !o.remote() {
-		dir, err := os.MkdirTemp("", "axe-run-")
-		if err != nil {
-			return fmt.Errorf("store: %w", err)
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		if server, err = bus.Serve(bus.ServerConfig{StoreDir: dir, Log: log}); err != nil {
-			return err
-		}
-		defer server.Close()
-	}
-	cfg, err := o.dial.Config(server, log)
-	if err != nil {
-		return err
-	}
-	conn, err := cli.Open(ctx, cfg, cli.ConnectTimeout)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return fn(conn)
-}
-
-// work runs a worker until submit returns. A signal does not end the worker
-// directly, since a cancelled tree needs a worker to end.
-func (o *options) work(
-	ctx context.Context, conn *bus.Conn, log *slog.Logger, screen *cli.Screen, submit func(context.Context) error,
-) error {
-	if err := cli.Provision(ctx, conn, bus.Provision{}, log); err != nil {
-		return err
-	}
-	working, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ctx, broken := context.WithCancelCause(ctx)
-	defer broken(nil)
-	// stop ends the worker's goroutine. On a running bus the deferred
-	// function waits for it.
-	var worker sync.WaitGroup
-	worker.Go(func() {
-		if err := o.worker.Work(working, conn, log); err != nil {
-			broken(err)
-		}
-	})
-	defer func() {
-		// Without a running bus there is no other worker to give work back to.
-		if !o.remote() {
-			o.worker.WaitIdle(ctx, drainTimeout)
-			screen.Silence()
-			stop()
-			return
-		}
-		stop()
-		worker.Wait()
-	}()
-	if err := cli.WaitAnnounced(ctx, conn, o.worker.Agents); err != nil {
-		return err
-	}
-	return submit(ctx)
 }
 
 // submit submits the task and prints the answer. ^C cancels the tree.

@@ -35,7 +35,7 @@ type Tool struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitzero"`
 	// Schema is the JSON Schema of the arguments, an object.
-	Schema json.RawMessage `json:"schema"`
+	Schema json.RawMessage `json:"schema,omitempty"`
 	// Effect is the effect that the server names. It is empty if the server
 	// names none, or is not trusted.
 	Effect run.ToolEffect `json:"effect,omitzero"`

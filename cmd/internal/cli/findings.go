@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 
 	"github.com/axebus/axe/agentd"
@@ -32,9 +33,12 @@ func (f *WorkerFlags) Check(elsewhere func(name string) (check.Kind, bool)) (Rep
 	if err != nil {
 		return Report{}, err
 	}
-	r := Report{Agents: len(defs.Agents) + len(invalid), Findings: []check.Finding{}}
+	r := Report{Agents: len(defs.Agents), Findings: []check.Finding{}}
 	var broken []string
 	for _, e := range invalid {
+		if filepath.Dir(e.File) == filepath.Clean(f.Agents) {
+			r.Agents++
+		}
 		r.Findings = append(r.Findings, check.Invalid(e))
 		broken = append(broken, configs.NameOf(e.File))
 	}
