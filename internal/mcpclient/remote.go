@@ -1,0 +1,208 @@
+package mcpclient
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/text"
+	"github.com/axebus/axe/internal/toolset"
+)
+
+const (
+	// maxStatusText bounds the text of a bad status that an error has, in
+	// bytes.
+	maxStatusText = 300
+	// maxErrorBody bounds the body of a bad status that is read, in bytes.
+	maxErrorBody = 64 << 10
+)
+
+// remote is an MCP server that is reached by streamable HTTP. It is a peer.
+type remote struct {
+	mcp.StreamableClientTransport
+
+	base *http.Transport
+}
+
+func newRemote(def configs.Toolset) *remote {
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	return &remote{
+		StreamableClientTransport: mcp.StreamableClientTransport{
+			Endpoint: def.URL,
+			// eventTap bounds the events of calls, and comes first.
+			MaxEventSize: maxMessage + maxErrorBody,
+			HTTPClient:   &http.Client{Transport: &wire{base: base, url: def.URL, headers: def.Headers}},
+		},
+		base: base,
+	}
+}
+
+func (r *remote) stop() { r.base.CloseIdleConnections() }
+
+func (r *remote) failure() error { return nil }
+
+// wire adds the headers of the definition to requests. It notes in the exchange
+// of a request whether it was sent, and its answer.
+type wire struct {
+	base    *http.Transport
+	url     string
+	headers map[string]string
+}
+
+// RoundTrip makes a request. A bad answer to a call with an exchange is an
+// error, so that it does not end the connection for other calls.
+func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := exchangeOf(req.Context())
+	req = req.Clone(req.Context())
+	w.addHeaders(req)
+	switch {
+	case x == nil:
+		return limited(w.base.RoundTrip(req))
+	case req.Method == http.MethodGet: // a broken stream goes on
+		resp, err := w.base.RoundTrip(req)
+		if err == nil && isEvents(resp) {
+			resp.Body = &eventTap{body: resp.Body, exchange: x}
+		}
+		return resp, err
+	case !isCall(req): // a notification about the exchange
+		return w.base.RoundTrip(req)
+	}
+	return w.call(req, x)
+}
+
+// call makes the request of an exchange.
+func (w *wire) call(req *http.Request, x *exchange) (*http.Response, error) {
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { x.setSent(true) }}
+	resp, err := w.base.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	switch {
+	case err != nil:
+		return nil, err
+	case resp.StatusCode >= http.StatusBadRequest:
+		err = statusError(req, resp)
+	case resp.StatusCode >= http.StatusMultipleChoices: // the client follows
+		return resp, nil
+	case isEvents(resp):
+		resp.Body = &eventTap{body: resp.Body, exchange: x}
+		return resp, nil
+	default:
+		err = readAnswer(resp, x)
+	}
+	if err != nil {
+		_ = resp.Body.Close()
+		x.note(err)
+		return nil, err
+	}
+	return resp, nil
+}
+
+// addHeaders adds the headers of the definition. They may be secrets, so that a
+// redirect to another host does not get them.
+func (w *wire) addHeaders(req *http.Request) {
+	u, err := url.Parse(w.url)
+	if err != nil || u.Scheme != req.URL.Scheme || u.Host != req.URL.Host {
+		return
+	}
+	for name, value := range w.headers {
+		req.Header.Set(name, value)
+	}
+}
+
+// isCall reports whether a request has a message that asks for an answer.
+func isCall(req *http.Request) bool {
+	if req.GetBody == nil {
+		return false
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return false
+	}
+	defer func() { _ = body.Close() }()
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return false
+	}
+	msg, err := jsonrpc.DecodeMessage(data)
+	call, ok := msg.(*jsonrpc.Request)
+	return err == nil && ok && call.IsCall()
+}
+
+// isEvents reports whether an answer is a stream of events.
+func isEvents(resp *http.Response) bool { return mediaType(resp) == "text/event-stream" }
+
+// mediaType is the media type of an answer without its parameters.
+func mediaType(resp *http.Response) string {
+	base, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return base
+}
+
+// limited bounds the body of an answer that is no stream. The SDK bounds the
+// events of streams.
+func limited(resp *http.Response, err error) (*http.Response, error) {
+	if err == nil && !isEvents(resp) {
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxMessage)
+	}
+	return resp, err
+}
+
+// readAnswer reads an answer that is no stream, notes it in the exchange, and
+// gives its bytes back to the response.
+func readAnswer(resp *http.Response, x *exchange) error {
+	if kind := mediaType(resp); kind != "application/json" {
+		return fmt.Errorf("the server answered with the media type %q, which is not MCP: %w", kind, toolset.ErrLost)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", err, toolset.ErrLost)
+	case len(body) > maxMessage:
+		return errTooLarge
+	}
+	msg, err := jsonrpc.DecodeMessage(body)
+	answer, ok := msg.(*jsonrpc.Response)
+	if err != nil || !ok {
+		return fmt.Errorf("the server sent a malformed answer: %w", toolset.ErrLost)
+	}
+	x.answered(answer)
+	_ = resp.Body.Close()
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+// statusError is the error of a bad status. A status of 500 or more comes from
+// a server, or from one before it, that may have begun the call.
+func statusError(req *http.Request, resp *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	err := fmt.Errorf("the server answered with the HTTP status %s", resp.Status)
+	said := strings.TrimSpace(strings.ToValidUTF8(string(body), "?"))
+	msg, _ := jsonrpc.DecodeMessage(body)
+	answer, isAnswer := msg.(*jsonrpc.Response)
+	if isAnswer && answer.Error != nil {
+		said = answer.Error.Error()
+	}
+	if said != "" {
+		err = fmt.Errorf("%w: %s", err, text.Truncate(said, maxStatusText))
+	}
+	switch {
+	case isForgotten(req, resp):
+		return fmt.Errorf("%w: %w", errGone, err)
+	case resp.StatusCode >= http.StatusInternalServerError && !isAnswer:
+		return fmt.Errorf("%w: %w", err, toolset.ErrLost)
+	}
+	return err
+}
+
+// isForgotten reports whether a server may have refused a request since it does
+// not know its session. By the protocol it answers 404 then. Many answer 400.
+func isForgotten(req *http.Request, resp *http.Response) bool {
+	return req.Header.Get("Mcp-Session-Id") != "" &&
+		(resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusBadRequest)
+}
