@@ -173,7 +173,7 @@ func TestCallTooLarge(t *testing.T) {
 
 // TestHeaders: every request has the headers of the definition.
 func TestHeaders(t *testing.T) {
-	inner := streamable(testServer(), nil)
+	inner := streamable(testServer(), false)
 	def := service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer secret" {
 			w.WriteHeader(http.StatusUnauthorized)

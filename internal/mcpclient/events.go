@@ -2,6 +2,7 @@ package mcpclient
 
 import (
 	"bytes"
+	"errors"
 	"io"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -26,8 +27,8 @@ func (t *eventTap) Read(p []byte) (int, error) {
 	}
 	n, err := t.body.Read(p)
 	t.feed(p[:n])
-	if err != nil {
-		t.end()
+	if err != nil && !t.end() && errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF // the SDK would take the event for a whole one
 	}
 	if len(t.line)+len(t.data) > maxMessage {
 		t.large = true
@@ -71,20 +72,20 @@ func (t *eventTap) endLine() {
 }
 
 // endEvent notes the answer if the event has it. Other events are requests and
-// notifications, which are for the SDK. So are malformed ones.
-func (t *eventTap) endEvent() {
-	if msg, err := jsonrpc.DecodeMessage(t.data); err == nil {
-		if answer, ok := msg.(*jsonrpc.Response); ok {
-			t.exchange.answered(answer)
-		}
-	}
+// notifications, which are for the SDK. It reports whether the event is a
+// message.
+func (t *eventTap) endEvent() bool {
+	msg, err := jsonrpc.DecodeMessage(t.data)
 	t.data = nil
+	if answer, ok := msg.(*jsonrpc.Response); ok && err == nil {
+		t.exchange.answered(answer)
+	}
+	return err == nil
 }
 
-// end takes the end of the stream, which ends the last event.
-func (t *eventTap) end() {
+// end takes the end of the stream, which ends the last event. It reports whether
+// that was whole.
+func (t *eventTap) end() bool {
 	t.endLine()
-	if len(t.data) > 0 {
-		t.endEvent()
-	}
+	return len(t.data) == 0 || t.endEvent()
 }

@@ -30,6 +30,7 @@ var (
 // the transports note both in the exchange that they find in the context.
 type exchange struct {
 	mu     sync.Mutex
+	id     jsonrpc.ID
 	sent   bool
 	answer *jsonrpc.Response
 	// failure is the error of an exchange that its transport gave up.
@@ -73,7 +74,7 @@ func (x *exchange) result(ctx context.Context, err error) (json.RawMessage, erro
 		return nil, fmt.Errorf("the server answered: %w", x.answer.Error)
 	case x.answer != nil:
 		return x.answer.Result, nil
-	case x.failure != nil:
+	case x.failure != nil && ctx.Err() == nil:
 		return nil, x.failure
 	case err == nil:
 		return nil, errCached
@@ -93,13 +94,25 @@ func (x *exchange) setSent(sent bool) {
 	x.sent = sent
 }
 
-// answered notes the answer. The first one counts.
-func (x *exchange) answered(answer *jsonrpc.Response) {
+// expect notes the id of the request.
+func (x *exchange) expect(id jsonrpc.ID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.id = id
+}
+
+// answered notes an answer, and reports whether it has the id of the request.
+// The first one that has it counts.
+func (x *exchange) answered(answer *jsonrpc.Response) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if answer.ID != x.id {
+		return false
+	}
 	if x.answer == nil {
 		x.answer = answer
 	}
+	return true
 }
 
 // note notes the reason why the transport gave the exchange up. The first one
@@ -108,6 +121,15 @@ func (x *exchange) note(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.failure == nil {
+		x.failure = err
+	}
+}
+
+// noteUnsent notes the reason why the request was not sent, if it was not.
+func (x *exchange) noteUnsent(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.failure == nil && !x.sent {
 		x.failure = err
 	}
 }

@@ -63,8 +63,8 @@ func TestToolsPages(t *testing.T) {
 				return res, err
 			}
 		})
-		s := open(t, service(t, streamable(server, nil)))
-		want := []string{"ask", "die", "echo", "env", "fail", "grow", "refuse"}
+		s := open(t, service(t, streamable(server, false)))
+		want := []string{"ask", "die", "echo", "env", "fail", "grow", "refuse", "wait"}
 		for range 2 {
 			if got := names(t, s); !slices.Equal(got, want) {
 				t.Errorf("tools %v, want %v", got, want)
@@ -78,7 +78,7 @@ func TestToolsPages(t *testing.T) {
 
 // TestToolsAllowed: globs choose the tools that are offered.
 func TestToolsAllowed(t *testing.T) {
-	def := service(t, streamable(testServer(), nil))
+	def := service(t, streamable(testServer(), false))
 	def.Allow = []string{"e*", "fai?", "none"}
 	if got, want := names(t, open(t, def)), []string{"echo", "env", "fail"}; !slices.Equal(got, want) {
 		t.Errorf("tools %v, want %v", got, want)

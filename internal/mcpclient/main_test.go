@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -30,7 +31,7 @@ const serveArgument = "serve-mcp"
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == serveArgument {
 		serve(os.Args[2])
-		return
+		syscall.Exit(0) // os.Exit takes a second with the race detector
 	}
 	os.Exit(m.Run())
 }
@@ -52,7 +53,7 @@ func serve(name string) {
 		_ = testServer().Run(context.Background(), &mcp.StdioTransport{})
 	case "broken":
 		fmt.Fprintln(os.Stderr, "no token is set")
-		os.Exit(3)
+		syscall.Exit(3)
 	case "deaf": // reads nothing
 		_ = json.NewEncoder(os.Stdout).Encode(map[string]any{"no": "message"})
 		select {}
@@ -169,8 +170,19 @@ func serverWith(o *mcp.ServerOptions) *mcp.Server {
 	})
 	s.AddTool(tool("die"), func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		fmt.Fprintln(os.Stderr, "out of luck")
-		os.Exit(7)
+		syscall.Exit(7)
 		return nil, nil
+	})
+	s.AddTool(tool("wait"), func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		// The test that has this address is told of the begin and the end.
+		report, err := net.Dial("tcp", os.Getenv("MCP_TEST_REPORT"))
+		if err != nil {
+			return nil, err
+		}
+		_, _ = report.Write([]byte("b"))
+		<-ctx.Done()
+		_, _ = report.Write([]byte("e"))
+		return textResult("cancelled"), report.Close()
 	})
 	s.AddTool(tool("ask"), func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": &mcp.ElicitParams{
@@ -213,8 +225,10 @@ func service(t *testing.T, h http.Handler) configs.Toolset {
 	return configs.Toolset{Name: "test", Kind: configs.ToolsetMCP, URL: s.URL}
 }
 
-// streamable serves a server of the SDK over HTTP.
-func streamable(s *mcp.Server, o *mcp.StreamableHTTPOptions) http.Handler {
+// streamable serves a server of the SDK over HTTP: by the newest protocol, or
+// with sessions by the one before.
+func streamable(s *mcp.Server, sessions bool) http.Handler {
+	o := &mcp.StreamableHTTPOptions{Stateless: !sessions, PropagateRequestCancellation: !sessions}
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, o)
 }
 
@@ -236,8 +250,8 @@ func transports(t *testing.T, test func(t *testing.T, def configs.Toolset)) {
 	old := &mcp.ServerOptions{SupportedProtocolVersions: []string{"2025-11-25"}}
 	t.Run("stdio", func(t *testing.T) { test(t, program(t, "tools")) })
 	t.Run("stdio 2025-11-25", func(t *testing.T) { test(t, program(t, "legacy")) })
-	t.Run("http", func(t *testing.T) { test(t, service(t, streamable(testServer(), nil))) })
-	t.Run("http 2025-11-25", func(t *testing.T) { test(t, service(t, streamable(serverWith(old), nil))) })
+	t.Run("http", func(t *testing.T) { test(t, service(t, streamable(testServer(), false))) })
+	t.Run("http 2025-11-25", func(t *testing.T) { test(t, service(t, streamable(serverWith(old), true))) })
 }
 
 // callText calls a tool and returns its text.

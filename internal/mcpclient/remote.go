@@ -73,9 +73,12 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 			resp.Body = &eventTap{body: resp.Body, exchange: x}
 		}
 		return resp, err
-	case !isCall(req): // a notification about the exchange
+	}
+	id, isCall := callID(req)
+	if !isCall { // a notification about the exchange
 		return w.base.RoundTrip(req)
 	}
+	x.expect(id)
 	return w.call(req, x)
 }
 
@@ -85,6 +88,7 @@ func (w *wire) call(req *http.Request, x *exchange) (*http.Response, error) {
 	resp, err := w.base.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	switch {
 	case err != nil:
+		x.noteUnsent(fmt.Errorf("the server cannot be reached: %w", err))
 		return nil, err
 	case resp.StatusCode >= http.StatusBadRequest:
 		err = statusError(req, resp)
@@ -116,23 +120,26 @@ func (w *wire) addHeaders(req *http.Request) {
 	}
 }
 
-// isCall reports whether a request has a message that asks for an answer.
-func isCall(req *http.Request) bool {
+// callID is the id of the call that a request has, if it has one.
+func callID(req *http.Request) (jsonrpc.ID, bool) {
 	if req.GetBody == nil {
-		return false
+		return jsonrpc.ID{}, false
 	}
 	body, err := req.GetBody()
 	if err != nil {
-		return false
+		return jsonrpc.ID{}, false
 	}
 	defer func() { _ = body.Close() }()
 	data, err := io.ReadAll(body)
 	if err != nil {
-		return false
+		return jsonrpc.ID{}, false
 	}
 	msg, err := jsonrpc.DecodeMessage(data)
 	call, ok := msg.(*jsonrpc.Request)
-	return err == nil && ok && call.IsCall()
+	if err != nil || !ok {
+		return jsonrpc.ID{}, false
+	}
+	return call.ID, call.IsCall()
 }
 
 // isEvents reports whether an answer is a stream of events.
@@ -168,10 +175,9 @@ func readAnswer(resp *http.Response, x *exchange) error {
 	}
 	msg, err := jsonrpc.DecodeMessage(body)
 	answer, ok := msg.(*jsonrpc.Response)
-	if err != nil || !ok {
+	if err != nil || !ok || !x.answered(answer) {
 		return fmt.Errorf("the server sent a malformed answer: %w", toolset.ErrLost)
 	}
-	x.answered(answer)
 	_ = resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return nil

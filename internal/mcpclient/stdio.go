@@ -151,6 +151,7 @@ func (c *stdio) expect(id jsonrpc.ID, x *exchange) {
 	if x == nil {
 		return
 	}
+	x.expect(id)
 	c.mu.Lock()
 	c.calls[id] = x
 	c.mu.Unlock()
