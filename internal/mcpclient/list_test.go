@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -197,4 +198,33 @@ func TestToolsChange(t *testing.T) {
 			t.Errorf("tools %v, want one more than %v", after, before)
 		}
 	})
+}
+
+// TestToolsUnseenChange: the end of the stream of notifications leaves a token,
+// and the next use has another connection with a stream. On a young connection
+// it is ignored.
+func TestToolsUnseenChange(t *testing.T) {
+	hangUp := make(chan func(), 1)
+	inner := streamable(testServer(), false)
+	def := service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Method") == "subscriptions/listen" {
+			ctx, cancel := context.WithCancel(r.Context())
+			hangUp <- cancel
+			r = r.WithContext(ctx)
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	s := open(t, def)
+	names(t, s)
+	s.silenced(s.current.peer)
+	if s.current == nil || len(s.changed) > 0 {
+		t.Error("a young connection was given up")
+	}
+	s.current.began = time.Now().Add(-settled)
+	(<-hangUp)()
+	<-s.Changed()
+	names(t, s)
+	if s.connections != 2 || len(hangUp) != 1 {
+		t.Errorf("%d connections, %d streams, want 2 and 1 more", s.connections, len(hangUp))
+	}
 }

@@ -33,17 +33,19 @@ type remote struct {
 	base *http.Transport
 }
 
-func newRemote(def configs.Toolset) *remote {
+// newRemote returns the server at the URL of a definition. It calls silenced
+// when the server ends a stream of notifications.
+func newRemote(def configs.Toolset, silenced func(peer)) *remote {
 	base := http.DefaultTransport.(*http.Transport).Clone()
-	return &remote{
-		StreamableClientTransport: mcp.StreamableClientTransport{
-			Endpoint: def.URL,
-			// eventTap bounds the events of calls, and comes first.
-			MaxEventSize: maxMessage + maxErrorBody,
-			HTTPClient:   &http.Client{Transport: &wire{base: base, url: def.URL, headers: def.Headers}},
-		},
-		base: base,
+	r := &remote{base: base}
+	w := &wire{base: base, url: def.URL, headers: def.Headers, silenced: func() { silenced(r) }}
+	r.StreamableClientTransport = mcp.StreamableClientTransport{
+		Endpoint:   def.URL,
+		HTTPClient: &http.Client{Transport: w},
+		// eventTap bounds the events of calls, and comes first.
+		MaxEventSize: maxMessage + maxErrorBody,
 	}
+	return r
 }
 
 func (r *remote) stop() { r.base.CloseIdleConnections() }
@@ -56,6 +58,8 @@ type wire struct {
 	base    *http.Transport
 	url     string
 	headers map[string]string
+	// silenced is called at the end of a stream of notifications.
+	silenced func()
 }
 
 // RoundTrip makes a request. A bad answer to a call with an exchange is an
@@ -66,7 +70,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	w.addHeaders(req)
 	switch {
 	case x == nil:
-		return limited(w.base.RoundTrip(req))
+		return w.other(req)
 	case req.Method == http.MethodGet: // a broken stream goes on
 		resp, err := w.base.RoundTrip(req)
 		if err == nil && isEvents(resp) {
@@ -151,13 +155,34 @@ func mediaType(resp *http.Response) string {
 	return base
 }
 
-// limited bounds the body of an answer that is no stream. The SDK bounds the
-// events of streams.
-func limited(resp *http.Response, err error) (*http.Response, error) {
-	if err == nil && !isEvents(resp) {
+// other makes a request without an exchange. It bounds an answer that is no
+// stream. The SDK bounds the events of streams.
+func (w *wire) other(req *http.Request) (*http.Response, error) {
+	resp, err := w.base.RoundTrip(req)
+	switch {
+	case err != nil:
+	case !isEvents(resp):
 		resp.Body = http.MaxBytesReader(nil, resp.Body, maxMessage)
+	case req.Header.Get("Mcp-Method") == "subscriptions/listen":
+		resp.Body = &notifications{resp.Body, w.silenced}
 	}
 	return resp, err
+}
+
+// notifications is a stream of notifications.
+type notifications struct {
+	io.ReadCloser
+
+	silenced func()
+}
+
+// Read reads from the stream. It reports the end of the stream.
+func (n *notifications) Read(p []byte) (int, error) {
+	k, err := n.ReadCloser.Read(p)
+	if err != nil {
+		n.silenced()
+	}
+	return k, err
 }
 
 // readAnswer reads an answer that is no stream, notes it in the exchange, and

@@ -84,7 +84,7 @@ func Open(def configs.Toolset, log *slog.Logger) (*Set, error) {
 	s := &Set{def: def, log: log.With(slog.String("toolset", def.Name)), changed: make(chan struct{}, 1)}
 	s.newPeer = func() peer { return newProcess(def, s.log) }
 	if def.URL != "" {
-		s.newPeer = func() peer { return newRemote(def) }
+		s.newPeer = func() peer { return newRemote(def, s.silenced) }
 	}
 	return s, nil
 }
@@ -259,6 +259,19 @@ func (s *Set) retire(c *session) {
 	if s.current == c {
 		s.current = nil
 		s.work.Go(c.close)
+	}
+}
+
+// silenced gives up a connection on which the server has ended the stream of
+// notifications, since the SDK opens none anew. Tools may have changed unseen.
+// On a young connection the end is ignored: some servers keep no such stream.
+func (s *Set) silenced(p peer) {
+	s.mu.Lock()
+	c := s.current
+	s.mu.Unlock()
+	if c != nil && c.peer == p && time.Since(c.began) >= settled {
+		s.retire(c)
+		pause.Notify(s.changed)
 	}
 }
 
