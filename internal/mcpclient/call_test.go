@@ -158,7 +158,18 @@ func TestResultError(t *testing.T) {
 // connection and another call on it go on.
 func TestCallTooLarge(t *testing.T) {
 	rawServers(t, func(t *testing.T, s *Set) {
-		err := callError(t, s, "a", `{"size":17000000}`)
+		newServer := s.newServer
+		s.newServer = func() server {
+			made := newServer()
+			switch made := made.(type) {
+			case *process:
+				made.limit = 1 << 20
+			case *remote:
+				made.HTTPClient.Transport.(*wire).limit = 1 << 20
+			}
+			return made
+		}
+		err := callError(t, s, "a", `{"size":1100000}`)
 		if !errors.Is(err, errTooLarge) || errors.Is(err, toolset.ErrLost) {
 			t.Errorf("error %v, want %v", err, errTooLarge)
 		}

@@ -14,6 +14,8 @@ import (
 type eventTap struct {
 	body     io.ReadCloser
 	exchange *exchange
+	// limit bounds an event.
+	limit int
 
 	line  []byte // the line that is being read
 	data  []byte // the data of the event that is being read
@@ -30,7 +32,7 @@ func (t *eventTap) Read(p []byte) (int, error) {
 	if err != nil && !t.end() && errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF // the SDK would take the event for a whole one
 	}
-	if len(t.line)+len(t.data) > maxMessage {
+	if len(t.line)+len(t.data) > t.limit {
 		t.large = true
 		t.line, t.data = nil, nil
 		t.exchange.note(errTooLarge)

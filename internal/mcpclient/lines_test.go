@@ -82,7 +82,7 @@ func TestEventTap(t *testing.T) {
 	} {
 		for _, in := range []io.Reader{strings.NewReader(stream), iotest.OneByteReader(strings.NewReader(stream))} {
 			x := &exchange{id: id}
-			out, err := io.ReadAll(&eventTap{body: io.NopCloser(in), exchange: x})
+			out, err := io.ReadAll(&eventTap{body: io.NopCloser(in), exchange: x, limit: maxMessage})
 			if err != nil || string(out) != stream || x.answer == nil {
 				t.Errorf("%s: error %v, answer %v, read %q", name, err, x.answer, out)
 			}

@@ -216,7 +216,7 @@ func TestToolsUnseenChange(t *testing.T) {
 	}))
 	s := open(t, def)
 	names(t, s)
-	s.silenced(s.current.peer)
+	s.silenced(s.current.server)
 	if s.current == nil || len(s.changed) > 0 {
 		t.Error("a young connection was given up")
 	}

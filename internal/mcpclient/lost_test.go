@@ -27,7 +27,7 @@ func running(t *testing.T, s *Set) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.peer.(*process)
+	return c.server.(*process)
 }
 
 // past lets a set try again without its pause.
@@ -90,7 +90,7 @@ func TestDeathAfterLongLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.began = time.Now().Add(-settled)
-	p := c.peer.(*process)
+	p := c.server.(*process)
 	_ = p.cmd.Process.Kill()
 	<-p.exited
 	if got := callText(t, s, "echo", `{}`); got != "{} tree.r-1-0" {
@@ -198,7 +198,7 @@ func TestServerAway(t *testing.T) {
 	s := open(t, configs.Toolset{Name: "test", URL: web.URL})
 	names(t, s)
 	web.Close()
-	s.current.peer.(*remote).base.CloseIdleConnections()
+	s.current.server.(*remote).base.CloseIdleConnections()
 	began := time.Now()
 	err := callError(t, s, "a", `{}`)
 	if errors.Is(err, toolset.ErrLost) || !errors.Is(err, syscall.ECONNREFUSED) {

@@ -24,12 +24,14 @@ const (
 	drain = time.Second
 )
 
-// process is an MCP server that the worker starts. It is a peer.
+// process is an MCP server that the worker starts. It is a server.
 type process struct {
 	def configs.Toolset
 	log *slog.Logger
-	// grace is the constant of that name, except in tests.
+	// grace is the constant of that name, and limit is maxMessage, except in
+	// tests.
 	grace time.Duration
+	limit int
 
 	cmd    *exec.Cmd
 	pipes  pipes
@@ -50,6 +52,7 @@ func newProcess(def configs.Toolset, log *slog.Logger) *process {
 		def:    def,
 		log:    log,
 		grace:  grace,
+		limit:  maxMessage,
 		stderr: &lineLog{log: log, ended: make(chan struct{})},
 		exited: make(chan struct{}),
 	}

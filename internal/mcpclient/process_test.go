@@ -46,7 +46,7 @@ func alive(pid int) bool {
 func TestCloseEndsGroup(t *testing.T) {
 	def := program(t, "stubborn")
 	s := open(t, def)
-	s.newPeer = func() peer {
+	s.newServer = func() server {
 		p := newProcess(def, s.log)
 		p.grace = 50 * time.Millisecond
 		return p
@@ -76,7 +76,7 @@ func TestDeathEndsGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.peer.(*process).cmd.Process.Kill()
+	_ = c.server.(*process).cmd.Process.Kill()
 	<-c.over
 }
 

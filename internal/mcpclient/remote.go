@@ -26,7 +26,7 @@ const (
 	maxErrorBody = 64 << 10
 )
 
-// remote is an MCP server that is reached by streamable HTTP. It is a peer.
+// remote is an MCP server that is reached by streamable HTTP. It is a server.
 type remote struct {
 	mcp.StreamableClientTransport
 
@@ -35,10 +35,16 @@ type remote struct {
 
 // newRemote returns the server at the URL of a definition. It calls silenced
 // when the server ends a stream of notifications.
-func newRemote(def configs.Toolset, silenced func(peer)) *remote {
+func newRemote(def configs.Toolset, silenced func(server)) *remote {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	r := &remote{base: base}
-	w := &wire{base: base, url: def.URL, headers: def.Headers, silenced: func() { silenced(r) }}
+	w := &wire{
+		base:     base,
+		url:      def.URL,
+		headers:  def.Headers,
+		limit:    maxMessage,
+		silenced: func() { silenced(r) },
+	}
 	r.StreamableClientTransport = mcp.StreamableClientTransport{
 		Endpoint:   def.URL,
 		HTTPClient: &http.Client{Transport: w},
@@ -58,6 +64,8 @@ type wire struct {
 	base    *http.Transport
 	url     string
 	headers map[string]string
+	// limit bounds an answer. It is maxMessage, except in tests.
+	limit int
 	// silenced is called at the end of a stream of notifications.
 	silenced func()
 }
@@ -74,7 +82,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	case req.Method == http.MethodGet: // a broken stream goes on
 		resp, err := w.base.RoundTrip(req)
 		if err == nil && isEvents(resp) {
-			resp.Body = &eventTap{body: resp.Body, exchange: x}
+			resp.Body = &eventTap{body: resp.Body, exchange: x, limit: w.limit}
 		}
 		return resp, err
 	}
@@ -99,10 +107,10 @@ func (w *wire) call(req *http.Request, x *exchange) (*http.Response, error) {
 	case resp.StatusCode >= http.StatusMultipleChoices: // the client follows
 		return resp, nil
 	case isEvents(resp):
-		resp.Body = &eventTap{body: resp.Body, exchange: x}
+		resp.Body = &eventTap{body: resp.Body, exchange: x, limit: w.limit}
 		return resp, nil
 	default:
-		err = readAnswer(resp, x)
+		err = readAnswer(resp, x, w.limit)
 	}
 	if err != nil {
 		_ = resp.Body.Close()
@@ -185,17 +193,17 @@ func (n *notifications) Read(p []byte) (int, error) {
 	return k, err
 }
 
-// readAnswer reads an answer that is no stream, notes it in the exchange, and
-// gives its bytes back to the response.
-func readAnswer(resp *http.Response, x *exchange) error {
+// readAnswer reads an answer that is no stream, of at most limit bytes. It notes
+// the answer in the exchange, and gives its bytes back to the response.
+func readAnswer(resp *http.Response, x *exchange, limit int) error {
 	if kind := mediaType(resp); kind != "application/json" {
 		return fmt.Errorf("the server answered with the media type %q, which is not MCP: %w", kind, toolset.ErrLost)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxMessage+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", err, toolset.ErrLost)
-	case len(body) > maxMessage:
+	case len(body) > limit:
 		return errTooLarge
 	}
 	msg, err := jsonrpc.DecodeMessage(body)

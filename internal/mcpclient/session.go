@@ -22,8 +22,8 @@ const KeyMeta = "axe/idempotency-key"
 // in headers.
 const protocolWithHeaders = "2026-07-28"
 
-// peer is a server that is to be connected once: a process or a URL.
-type peer interface {
+// server is an MCP server that is to be connected once: a process or a URL.
+type server interface {
 	mcp.Transport
 	// stop ends everything that Connect has started, and returns when it has
 	// ended. It may be called more than once.
@@ -36,7 +36,7 @@ type peer interface {
 // session is one connection to a server.
 type session struct {
 	client *mcp.ClientSession
-	peer   peer
+	server server
 	began  time.Time
 	// over is closed when the connection has ended and its process too.
 	over chan struct{}
@@ -59,19 +59,19 @@ func (s *Set) dial(ctx context.Context) (*session, error) {
 			pause.Notify(s.changed)
 		},
 	})
-	p := s.newPeer()
-	conn, err := client.Connect(ctx, p, nil)
+	to := s.newServer()
+	conn, err := client.Connect(ctx, to, nil)
 	if err != nil {
-		failure := p.failure() // a process that is late has not ended yet
-		p.stop()
+		failure := to.failure() // a process that is late has not ended yet
+		to.stop()
 		if ctx.Err() == nil {
-			failure = p.failure()
+			failure = to.failure()
 		}
 		return nil, dialError(ctx, err, failure)
 	}
 	return &session{
 		client:  conn,
-		peer:    p,
+		server:  to,
 		began:   time.Now(),
 		over:    make(chan struct{}),
 		listing: make(chan struct{}, 1),
@@ -105,9 +105,9 @@ func version() string {
 // and returns the reason.
 func (c *session) wait() error {
 	err := c.client.Wait()
-	c.peer.stop()
+	c.server.stop()
 	_ = c.client.Close() // ends the subscription
-	if failure := c.peer.failure(); failure != nil {
+	if failure := c.server.failure(); failure != nil {
 		return failure
 	}
 	if err == nil {
@@ -150,7 +150,7 @@ func (c *session) call(ctx context.Context, tool string, arguments json.RawMessa
 // definitions, since a tool may want arguments in headers of the request.
 // Without them the server says which header it misses.
 func (c *session) describe(ctx context.Context) {
-	if _, ok := c.peer.(*remote); ok && c.client.InitializeResult().ProtocolVersion >= protocolWithHeaders {
+	if _, ok := c.server.(*remote); ok && c.client.InitializeResult().ProtocolVersion >= protocolWithHeaders {
 		_ = c.listOnce(ctx)
 	}
 }

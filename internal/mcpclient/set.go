@@ -38,8 +38,8 @@ type Set struct {
 	def     configs.Toolset
 	log     *slog.Logger
 	changed chan struct{}
-	// newPeer returns the server for one connection. Tests replace it.
-	newPeer func() peer
+	// newServer returns the server for one connection. Tests replace it.
+	newServer func() server
 
 	// work counts the goroutines that connect and those that watch.
 	work sync.WaitGroup
@@ -47,15 +47,15 @@ type Set struct {
 	mu      sync.Mutex
 	closed  bool
 	current *session
-	attempt *attempt
+	opening *opening
 	// connections is the number of connections that were made.
 	connections int
 	down        outage
 }
 
-// attempt is an attempt to connect, which all calls share that need it. Session
-// or err is set before done is closed.
-type attempt struct {
+// opening is a connection that is being made. All calls that need it share it.
+// Session or err is set before done is closed.
+type opening struct {
 	done    chan struct{}
 	cancel  context.CancelCauseFunc
 	session *session
@@ -82,9 +82,9 @@ func Open(def configs.Toolset, log *slog.Logger) (*Set, error) {
 		}
 	}
 	s := &Set{def: def, log: log.With(slog.String("toolset", def.Name)), changed: make(chan struct{}, 1)}
-	s.newPeer = func() peer { return newProcess(def, s.log) }
+	s.newServer = func() server { return newProcess(def, s.log) }
 	if def.URL != "" {
-		s.newPeer = func() peer { return newRemote(def, s.silenced) }
+		s.newServer = func() server { return newRemote(def, s.silenced) }
 	}
 	return s, nil
 }
@@ -155,20 +155,20 @@ func (s *Set) session(ctx context.Context) (*session, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	c, a, err := s.begin(ctx)
+	c, o, err := s.begin(ctx)
 	if c != nil || err != nil {
 		return c, err
 	}
 	select {
-	case <-a.done:
-		return a.session, a.err
+	case <-o.done:
+		return o.session, o.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 }
 
-// begin returns the connection, or the attempt to make one.
-func (s *Set) begin(ctx context.Context) (*session, *attempt, error) {
+// begin returns the connection, or the opening of one.
+func (s *Set) begin(ctx context.Context) (*session, *opening, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -176,20 +176,20 @@ func (s *Set) begin(ctx context.Context) (*session, *attempt, error) {
 		return nil, nil, errClosed
 	case s.current != nil:
 		return s.current, nil, nil
-	case s.attempt != nil:
-		return nil, s.attempt, nil
+	case s.opening != nil:
+		return nil, s.opening, nil
 	}
 	if left := time.Until(s.down.until); left > 0 {
 		return nil, nil, s.downError(left)
 	}
 	detached, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	a := &attempt{done: make(chan struct{}), cancel: cancel}
-	s.attempt = a
+	o := &opening{done: make(chan struct{}), cancel: cancel}
+	s.opening = o
 	s.work.Go(func() {
 		defer cancel(nil)
-		s.connect(detached, a)
+		s.connect(detached, o)
 	})
-	return nil, a, nil
+	return nil, o, nil
 }
 
 // downError is the error of a call while the server is down. It is tried again
@@ -200,17 +200,17 @@ func (s *Set) downError(left time.Duration) error {
 }
 
 // connect makes a connection, and watches it until its end.
-func (s *Set) connect(ctx context.Context, a *attempt) {
+func (s *Set) connect(ctx context.Context, o *opening) {
 	ctx, cancel := context.WithTimeoutCause(ctx, connectTime, errConnecting)
 	defer cancel()
 	c, err := s.dial(ctx)
 	s.mu.Lock()
-	s.attempt = nil
+	s.opening = nil
 	again := s.connections > 0
 	if err != nil {
-		a.err = s.failed(err)
+		o.err = s.failed(err)
 	} else {
-		a.session, s.current = c, c
+		o.session, s.current = c, c
 		s.connections++
 		s.work.Go(func() { s.watch(c) })
 	}
@@ -218,7 +218,7 @@ func (s *Set) connect(ctx context.Context, a *attempt) {
 	if err == nil && again {
 		pause.Notify(s.changed)
 	}
-	close(a.done)
+	close(o.done)
 }
 
 // failed notes a failure of the server, and returns the error of a call at this
@@ -265,11 +265,11 @@ func (s *Set) retire(c *session) {
 // silenced gives up a connection on which the server has ended the stream of
 // notifications, since the SDK opens none anew. Tools may have changed unseen.
 // On a young connection the end is ignored: some servers keep no such stream.
-func (s *Set) silenced(p peer) {
+func (s *Set) silenced(from server) {
 	s.mu.Lock()
 	c := s.current
 	s.mu.Unlock()
-	if c != nil && c.peer == p && time.Since(c.began) >= settled {
+	if c != nil && c.server == from && time.Since(c.began) >= settled {
 		s.retire(c)
 		pause.Notify(s.changed)
 	}
@@ -280,13 +280,13 @@ func (s *Set) silenced(p peer) {
 func (s *Set) Close() {
 	s.mu.Lock()
 	s.closed = true
-	c, a := s.current, s.attempt
+	c, o := s.current, s.opening
 	s.current = nil
 	s.mu.Unlock()
-	if a != nil {
-		a.cancel(errClosed)
-		<-a.done
-		c = a.session
+	if o != nil {
+		o.cancel(errClosed)
+		<-o.done
+		c = o.session
 	}
 	if c != nil {
 		c.close()

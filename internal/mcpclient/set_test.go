@@ -18,20 +18,21 @@ import (
 
 var errNoHost = errors.New("no such host")
 
-// pipePeer is a peer inside the test. It has no server if server is nil.
-type pipePeer struct {
-	server *mcp.Server
+// pipeServer is a server inside the test. It cannot be reached if inner is
+// nil.
+type pipeServer struct {
+	inner *mcp.Server
 	mcp.Transport
 
 	session *mcp.ServerSession
 }
 
-func (p *pipePeer) Connect(ctx context.Context) (mcp.Connection, error) {
-	if p.server == nil {
+func (p *pipeServer) Connect(ctx context.Context) (mcp.Connection, error) {
+	if p.inner == nil {
 		return nil, errNoHost
 	}
 	ours, theirs := mcp.NewInMemoryTransports()
-	session, err := p.server.Connect(context.WithoutCancel(ctx), theirs, nil)
+	session, err := p.inner.Connect(context.WithoutCancel(ctx), theirs, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -39,17 +40,17 @@ func (p *pipePeer) Connect(ctx context.Context) (mcp.Connection, error) {
 	return ours.Connect(ctx)
 }
 
-func (p *pipePeer) stop() {
+func (p *pipeServer) stop() {
 	if p.session != nil {
 		_ = p.session.Close()
 	}
 }
 
-func (p *pipePeer) failure() error { return nil }
+func (p *pipeServer) failure() error { return nil }
 
-// dialled is a set whose peers are made by the test, with the times at which
-// they were made since its beginning.
-func dialled(t *testing.T, peerOf func() peer) (*Set, *[]time.Duration) {
+// dialled is a set whose servers are made by the test, with the times at
+// which they were made since its beginning.
+func dialled(t *testing.T, serverOf func() server) (*Set, *[]time.Duration) {
 	t.Helper()
 	s, err := Open(configs.Toolset{Name: "far", URL: "http://example.invalid"}, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -57,9 +58,9 @@ func dialled(t *testing.T, peerOf func() peer) (*Set, *[]time.Duration) {
 	}
 	began := time.Now()
 	times := &[]time.Duration{}
-	s.newPeer = func() peer {
+	s.newServer = func() server {
 		*times = append(*times, time.Since(began))
-		return peerOf()
+		return serverOf()
 	}
 	return s, times
 }
@@ -68,7 +69,7 @@ func dialled(t *testing.T, peerOf func() peer) (*Set, *[]time.Duration) {
 // after a pause, which grows. Until then calls fail at once and say why.
 func TestPauseGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, times := dialled(t, func() peer { return &pipePeer{} })
+		s, times := dialled(t, func() server { return &pipeServer{} })
 		defer s.Close()
 		for range 1200 {
 			_, err := s.Tools(t.Context())
@@ -90,7 +91,7 @@ func TestPauseGrows(t *testing.T) {
 // TestPauseText: the error of a call says when the server is tried again.
 func TestPauseText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := dialled(t, func() peer { return &pipePeer{} })
+		s, _ := dialled(t, func() server { return &pipeServer{} })
 		defer s.Close()
 		_, _ = s.Tools(t.Context())
 		time.Sleep(200 * time.Millisecond)
@@ -111,9 +112,9 @@ func TestEndOfConnection(t *testing.T) {
 		settled - time.Second: firstPause,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var last *pipePeer
-			s, times := dialled(t, func() peer {
-				last = &pipePeer{server: testServer()}
+			var last *pipeServer
+			s, times := dialled(t, func() server {
+				last = &pipeServer{inner: testServer()}
 				return last
 			})
 			defer s.Close()
@@ -142,10 +143,10 @@ func TestEndOfConnection(t *testing.T) {
 	}
 }
 
-// slowPeer is a peer that does not answer until the context ends.
-type slowPeer struct{ pipePeer }
+// slowServer does not answer until the context ends.
+type slowServer struct{ pipeServer }
 
-func (*slowPeer) Connect(ctx context.Context) (mcp.Connection, error) {
+func (*slowServer) Connect(ctx context.Context) (mcp.Connection, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -154,7 +155,7 @@ func (*slowPeer) Connect(ctx context.Context) (mcp.Connection, error) {
 // context ends does not end it for the others.
 func TestConnectShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, times := dialled(t, func() peer { return &slowPeer{} })
+		s, times := dialled(t, func() server { return &slowServer{} })
 		defer s.Close()
 		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -181,7 +182,7 @@ func TestConnectShared(t *testing.T) {
 // TestCloseWhileConnecting: Close ends an attempt, and calls after it fail.
 func TestCloseWhileConnecting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := dialled(t, func() peer { return &slowPeer{} })
+		s, _ := dialled(t, func() server { return &slowServer{} })
 		var call sync.WaitGroup
 		call.Go(func() {
 			if _, err := s.Tools(t.Context()); !errors.Is(err, errClosed) {

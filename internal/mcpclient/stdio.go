@@ -38,7 +38,7 @@ type line struct {
 func newStdio(p *process) *stdio {
 	return &stdio{
 		process: p,
-		lines:   newLineReader(p.pipes.out, maxMessage),
+		lines:   newLineReader(p.pipes.out, p.limit),
 		queue:   make(chan line),
 		closed:  make(chan struct{}),
 		calls:   map[jsonrpc.ID]*exchange{},

@@ -33,9 +33,9 @@ func npmServer(t *testing.T, name string, arguments ...string) []string {
 	return append([]string{"node", script}, arguments...)
 }
 
-// TestPeerFilesystem: the reference server of files lists its tools, reads and
+// TestReferenceFilesystem: the reference server of files lists its tools, reads and
 // writes files, and refuses others.
-func TestPeerFilesystem(t *testing.T) {
+func TestReferenceFilesystem(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("hello"), 0o600); err != nil {
 		t.Fatal(err)
@@ -62,9 +62,9 @@ func TestPeerFilesystem(t *testing.T) {
 	}
 }
 
-// TestPeerEverything: the reference server of all features, over both
+// TestReferenceEverything: the reference server of all features, over both
 // transports.
-func TestPeerEverything(t *testing.T) {
+func TestReferenceEverything(t *testing.T) {
 	t.Run("stdio", func(t *testing.T) {
 		everything(t, configs.Toolset{Name: "all", Command: npmServer(t, "server-everything", "stdio")})
 	})
