@@ -77,12 +77,18 @@ func TestToolsPages(t *testing.T) {
 	}
 }
 
-// TestToolsAllowed: globs choose the tools that are offered.
+// TestToolsAllowed: globs choose the tools that are offered. No other tool can
+// be called.
 func TestToolsAllowed(t *testing.T) {
 	def := service(t, streamable(testServer(), false))
 	def.Allow = []string{"e*", "fai?", "none"}
-	if got, want := names(t, open(t, def)), []string{"echo", "env", "fail"}; !slices.Equal(got, want) {
+	s := open(t, def)
+	if got, want := names(t, s), []string{"echo", "env", "fail"}; !slices.Equal(got, want) {
 		t.Errorf("tools %v, want %v", got, want)
+	}
+	callText(t, s, "echo", `{}`)
+	if err := callError(t, s, "grow", `{}`); !strings.Contains(err.Error(), `does not offer the tool "grow"`) {
+		t.Error(err)
 	}
 }
 

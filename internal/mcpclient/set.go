@@ -107,9 +107,12 @@ func (s *Set) Tools(ctx context.Context) (tools []toolset.Tool, err error) {
 	return tools, err
 }
 
-// Call carries out a tool. The server finds the key of the call in the field
-// KeyMeta of _meta.
+// Call carries out a tool that the definition allows. The server finds the key
+// of the call in the field KeyMeta of _meta.
 func (s *Set) Call(ctx context.Context, call toolset.Call) (res toolset.Result, err error) {
+	if !s.allows(call.Tool) {
+		return toolset.Result{}, fmt.Errorf("the toolset %q does not offer the tool %q", s.def.Name, call.Tool)
+	}
 	arguments, err := object(call.Arguments)
 	if err != nil {
 		return toolset.Result{}, err
