@@ -1,0 +1,142 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/axebus/axe/internal/toolset"
+)
+
+// maxMessage bounds a message of a server, in bytes.
+const maxMessage = 16 << 20
+
+var (
+	// errUnsent says that a request was not sent to the server.
+	errUnsent = errors.New("the server was not asked")
+	// errGone says that the server refused a request since it does not know
+	// the connection any more.
+	errGone = errors.New("the server has forgotten the connection")
+	// errTooLarge is the error of a call with an answer that is too large.
+	errTooLarge = fmt.Errorf("the answer of the server is larger than %d MiB", maxMessage>>20)
+)
+
+// exchange is one request and everything that its transport knows about it. The
+// SDK reports neither the bytes of an answer nor whether a request was sent. So
+// the transports note both in the exchange that they find in the context.
+type exchange struct {
+	mu     sync.Mutex
+	id     jsonrpc.ID
+	sent   bool
+	answer *jsonrpc.Response
+	// failure is the error of an exchange that its transport gave up.
+	failure error
+	// forget ends the transport's knowledge of the exchange, if it has any.
+	forget func()
+	// stop ends the request.
+	stop context.CancelFunc
+}
+
+type exchangeKey struct{}
+
+// exchangeOf returns the exchange of a context, nil if it has none.
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// request makes one request with a method of the SDK, and returns the JSON of
+// the result.
+func request(ctx context.Context, do func(context.Context) error) (json.RawMessage, error) {
+	within, stop := context.WithCancel(ctx)
+	defer stop()
+	x := &exchange{stop: stop}
+	err := do(context.WithValue(within, exchangeKey{}, x))
+	return x.result(ctx, err)
+}
+
+// result is the result of an exchange that has ended with err in the SDK.
+func (x *exchange) result(ctx context.Context, err error) (json.RawMessage, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.forget != nil {
+		x.forget()
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	switch {
+	case x.answer != nil && x.answer.Error != nil:
+		return nil, fmt.Errorf("the server answered: %w", x.answer.Error)
+	case x.answer != nil:
+		return x.answer.Result, nil
+	case x.failure != nil && ctx.Err() == nil:
+		return nil, x.failure
+	case err == nil:
+		return nil, errCached
+	case !x.sent:
+		return nil, fmt.Errorf("%w: %w", errUnsent, err)
+	}
+	return nil, fmt.Errorf("%w: %w", err, toolset.ErrLost)
+}
+
+// errCached says that the SDK answered a request from its cache.
+var errCached = errors.New("the answer is in the cache")
+
+// setSent notes whether the request may have reached the server.
+func (x *exchange) setSent(sent bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.sent = sent
+}
+
+// expect notes the id of the request.
+func (x *exchange) expect(id jsonrpc.ID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.id = id
+}
+
+// answered notes an answer, and reports whether it has the id of the request.
+// The first one that has it counts.
+func (x *exchange) answered(answer *jsonrpc.Response) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if answer.ID != x.id {
+		return false
+	}
+	if x.answer == nil {
+		x.answer = answer
+	}
+	return true
+}
+
+// note notes the reason why the transport gave the exchange up. The first one
+// counts.
+func (x *exchange) note(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.failure == nil {
+		x.failure = err
+	}
+}
+
+// noteUnsent notes the reason why the request was not sent, if it was not.
+func (x *exchange) noteUnsent(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.failure == nil && !x.sent {
+		x.failure = err
+	}
+}
+
+// onForget sets forget.
+func (x *exchange) onForget(forget func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.forget = forget
+}

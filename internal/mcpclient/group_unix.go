@@ -1,0 +1,16 @@
+//go:build unix
+
+package mcpclient
+
+import (
+	"os"
+	"syscall"
+)
+
+// ownGroup lets a process start a session, and with it a group. A key that
+// interrupts the worker at a terminal does not reach it.
+func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+func terminateGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGTERM) }
+
+func killGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }

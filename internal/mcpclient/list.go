@@ -1,0 +1,182 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/internal/toolset"
+)
+
+const (
+	// maxTools bounds the tools that a server offers.
+	maxTools = 128
+	// maxDefinitions bounds the names, descriptions and schemas of the tools
+	// together, in bytes.
+	maxDefinitions = 1 << 20
+	// maxPages bounds the pages of a list.
+	maxPages = 128
+)
+
+// definition is a tool in the list of a server.
+type definition struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"inputSchema"`
+	Annotations struct {
+		ReadOnlyHint   bool `json:"readOnlyHint"`
+		IdempotentHint bool `json:"idempotentHint"`
+	} `json:"annotations"`
+}
+
+// size is the number of bytes that a model reads.
+func (d *definition) size() int { return len(d.Name) + len(d.Description) + len(d.InputSchema) }
+
+// effect is the effect that the annotations of a trusted server name. It is
+// empty if they name none. A tool that destroys nothing is not idempotent for
+// that.
+func (d *definition) effect() run.ToolEffect {
+	switch {
+	case d.Annotations.ReadOnlyHint:
+		return run.ToolReads
+	case d.Annotations.IdempotentHint:
+		return run.ToolIdempotent
+	}
+	return ""
+}
+
+// page is a page of a list. Its schemas have the bytes that the server sent.
+type page struct {
+	Tools      []definition `json:"tools"`
+	NextCursor string       `json:"nextCursor"`
+}
+
+// list returns all tools of the server, in its order. One goroutine at a time
+// lists, so that the pages are those of the SDK's cache.
+func (c *session) list(ctx context.Context) ([]definition, error) {
+	select {
+	case c.listing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-c.listing }()
+	var all []definition
+	cursor := ""
+	for range maxPages {
+		p, err := c.page(ctx, cursor)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p.Tools...)
+		if p.NextCursor == "" {
+			return all, nil
+		}
+		cursor = p.NextCursor
+	}
+	return nil, fmt.Errorf("the list has more than %d pages", maxPages)
+}
+
+// listOnce lists the tools unless this connection has done so before.
+func (c *session) listOnce(ctx context.Context) error {
+	select {
+	case c.listing <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	_, listed := c.pages[""]
+	<-c.listing
+	if listed {
+		return nil
+	}
+	_, err := c.list(ctx)
+	return err
+}
+
+// page returns one page of the list, without the tools that the SDK refuses.
+func (c *session) page(ctx context.Context, cursor string) (page, error) {
+	var accepted *mcp.ListToolsResult
+	raw, err := request(ctx, func(ctx context.Context) (err error) {
+		accepted, err = c.client.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+		return err
+	})
+	if p, ok := c.pages[cursor]; ok && errors.Is(err, errCached) {
+		return p, nil
+	}
+	if err != nil {
+		return page{}, err
+	}
+	var p page
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return page{}, fmt.Errorf("the list is malformed: %w", err)
+	}
+	if accepted == nil {
+		return page{}, errors.New("the list is malformed")
+	}
+	p.Tools = slices.DeleteFunc(p.Tools, func(d definition) bool {
+		return !slices.ContainsFunc(accepted.Tools, func(t *mcp.Tool) bool { return t.Name == d.Name })
+	})
+	c.pages[cursor] = p
+	return p, nil
+}
+
+// offered returns the tools that the definition of the toolset allows. It leaves
+// out tools that no model can call, and says so in the log.
+func (s *Set) offered(ctx context.Context, all []definition) ([]toolset.Tool, error) {
+	tools, size := []toolset.Tool{}, 0
+	seen := map[string]bool{}
+	for _, d := range all {
+		if !s.allows(d.Name) {
+			continue
+		}
+		if why := flaw(d, seen); why != "" {
+			s.log.WarnContext(ctx, "left out a tool of an MCP server", slog.String("tool", d.Name), slog.String("reason", why))
+			continue
+		}
+		seen[d.Name] = true
+		size += d.size()
+		t := toolset.Tool{Name: d.Name, Description: d.Description, Schema: d.InputSchema}
+		if s.def.Trust {
+			t.Effect = d.effect()
+		}
+		tools = append(tools, t)
+	}
+	switch {
+	case len(tools) > maxTools:
+		return nil, fmt.Errorf("the toolset %q has %d tools, at most %d can be offered: name fewer in allow",
+			s.def.Name, len(tools), maxTools)
+	case size > maxDefinitions:
+		return nil, fmt.Errorf("the definitions of the toolset %q have %d bytes, at most %d can be offered: "+
+			"name fewer tools in allow", s.def.Name, size, maxDefinitions)
+	}
+	return tools, nil
+}
+
+// allows reports whether a tool is offered.
+func (s *Set) allows(name string) bool {
+	return len(s.def.Allow) == 0 || slices.ContainsFunc(s.def.Allow, func(glob string) bool {
+		ok, _ := path.Match(glob, name)
+		return ok
+	})
+}
+
+// flaw is the reason why no model can call a tool, if there is one. Seen are
+// the names before it.
+func flaw(d definition, seen map[string]bool) string {
+	var schema map[string]json.RawMessage
+	switch {
+	case d.Name == "":
+		return "it has no name"
+	case seen[d.Name]:
+		return "another tool has the same name"
+	case json.Unmarshal(d.InputSchema, &schema) != nil || schema == nil:
+		return "its schema is no JSON object"
+	}
+	return ""
+}

@@ -1,0 +1,236 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/toolset"
+)
+
+// names are the names of the tools of a set.
+func names(t *testing.T, s *Set) []string {
+	t.Helper()
+	tools, err := s.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []string{}
+	for _, tool := range tools {
+		all = append(all, tool.Name)
+	}
+	return all
+}
+
+// TestToolsAsSent: the tools have the order of the server, and their schemas
+// the bytes.
+func TestToolsAsSent(t *testing.T) {
+	rawServers(t, func(t *testing.T, s *Set) {
+		want := []toolset.Tool{
+			{Name: "b", Schema: json.RawMessage(
+				`{ "type":"object","properties":{"z":{"type":"number"},"a":{"const":1.50}}}`)},
+			{Name: "a", Description: "first <by> name", Schema: json.RawMessage(`{"type":"object"}`)},
+		}
+		got, err := s.Tools(t.Context())
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("error %v, tools (-want +got):\n%s", err, diff)
+		}
+	})
+}
+
+// TestToolsPages: all pages of a list are read, again and again, also while the
+// SDK keeps them.
+func TestToolsPages(t *testing.T) {
+	for _, ttl := range []int{0, 60_000} {
+		server := serverWith(&mcp.ServerOptions{PageSize: 3})
+		asked := 0
+		server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+				res, err := next(ctx, method, req)
+				if list, ok := res.(*mcp.ListToolsResult); ok {
+					asked++
+					list.TTLMs = ttl
+				}
+				return res, err
+			}
+		})
+		s := open(t, service(t, streamable(server, false)))
+		want := []string{"ask", "die", "echo", "env", "fail", "grow", "refuse", "wait"}
+		for range 2 {
+			if got := names(t, s); !slices.Equal(got, want) {
+				t.Errorf("tools %v, want %v", got, want)
+			}
+		}
+		if pages := map[int]int{0: 6, 60_000: 3}; asked != pages[ttl] {
+			t.Errorf("time to live %d: %d pages were asked for, want %d", ttl, asked, pages[ttl])
+		}
+	}
+}
+
+// TestToolsAllowed: globs choose the tools that are offered. No other tool can
+// be called.
+func TestToolsAllowed(t *testing.T) {
+	def := service(t, streamable(testServer(), false))
+	def.Allow = []string{"e*", "fai?", "none"}
+	s := open(t, def)
+	if got, want := names(t, s), []string{"echo", "env", "fail"}; !slices.Equal(got, want) {
+		t.Errorf("tools %v, want %v", got, want)
+	}
+	callText(t, s, "echo", `{}`)
+	if err := callError(t, s, "grow", `{}`); !strings.Contains(err.Error(), `does not offer the tool "grow"`) {
+		t.Error(err)
+	}
+}
+
+// list is a server that lists some tools, given as JSON.
+func list(t *testing.T, tools string) configs.Toolset {
+	t.Helper()
+	return service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var req struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&req)
+		result := `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
+		if req.Method == "tools/list" {
+			result = tools
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, req.ID, result)
+	}))
+}
+
+// TestToolsTrusted: the annotations of a trusted server are effects. Those of
+// another one count for nothing.
+func TestToolsTrusted(t *testing.T) {
+	def := list(t, `{"tools":[
+		{"name":"look","inputSchema":{},"annotations":{"readOnlyHint":true,"idempotentHint":true}},
+		{"name":"set","inputSchema":{},"annotations":{"idempotentHint":true,"destructiveHint":true}},
+		{"name":"add","inputSchema":{},"annotations":{"destructiveHint":false,"readOnlyHint":false}},
+		{"name":"any","inputSchema":{}}]}`)
+	for trust, want := range map[bool][]run.ToolEffect{
+		false: {"", "", "", ""},
+		true:  {run.ToolReads, run.ToolIdempotent, "", ""},
+	} {
+		def.Trust = trust
+		tools, err := open(t, def).Tools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []run.ToolEffect
+		for _, tool := range tools {
+			got = append(got, tool.Effect)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("trust %v: effects (-want +got):\n%s", trust, diff)
+		}
+	}
+}
+
+// TestToolsFlawed: a tool that no model can call is left out.
+func TestToolsFlawed(t *testing.T) {
+	def := list(t, `{"tools":[
+		{"name":"","inputSchema":{}}, {"name":"none"}, {"name":"null","inputSchema":null},
+		{"name":"array","inputSchema":[]}, {"name":"good","inputSchema":{"type":"object"}},
+		{"name":"good","inputSchema":{"type":"object","title":"second"}}]}`)
+	tools, err := open(t, def).Tools(t.Context())
+	want := []toolset.Tool{{Name: "good", Schema: json.RawMessage(`{"type":"object"}`)}}
+	if diff := cmp.Diff(want, tools); diff != "" || err != nil {
+		t.Errorf("error %v, tools (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestToolsTooMany: a list that is too long for a model is an error with the
+// number, unless the allowed part is short enough.
+func TestToolsTooMany(t *testing.T) {
+	var many []string
+	for i := range 129 {
+		many = append(many, fmt.Sprintf(`{"name":"t%d","inputSchema":{}}`, i))
+	}
+	def := list(t, `{"tools":[`+strings.Join(many, ",")+`]}`)
+	if _, err := open(t, def).Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "129 tools") {
+		t.Errorf("error %v, want the number", err)
+	}
+	def.Allow = []string{"t1*"}
+	if n := len(names(t, open(t, def))); n != 40 {
+		t.Errorf("%d tools, want 40", n)
+	}
+	large := list(t, `{"tools":[{"name":"t","description":"`+strings.Repeat("x", 1<<20)+`","inputSchema":{}}]}`)
+	if _, err := open(t, large).Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "1048579 bytes") {
+		t.Errorf("error %v, want the number", err)
+	}
+	endless := list(t, `{"tools":[],"nextCursor":"on"}`)
+	if _, err := open(t, endless).Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "128 pages") {
+		t.Errorf("error %v, want the number", err)
+	}
+}
+
+// TestToolsMalformed: a list that cannot be read is an error.
+func TestToolsMalformed(t *testing.T) {
+	for _, tools := range []string{`{"tools":7}`, `{"tools":[7]}`, `[]`} {
+		if got, err := open(t, list(t, tools)).Tools(t.Context()); err == nil {
+			t.Errorf("%s: tools %v, want an error", tools, got)
+		}
+	}
+}
+
+// TestToolsChange: the token of Changed tells that the server has other tools.
+func TestToolsChange(t *testing.T) {
+	transports(t, func(t *testing.T, def configs.Toolset) {
+		s := open(t, def)
+		before := names(t, s)
+		select {
+		case <-s.Changed():
+			t.Fatal("a token before the change")
+		default:
+		}
+		callText(t, s, "grow", `{}`)
+		select {
+		case <-s.Changed():
+		case <-t.Context().Done():
+			t.Fatal("no token")
+		}
+		if after := names(t, s); len(after) != len(before)+1 || !slices.Contains(after, "grown") {
+			t.Errorf("tools %v, want one more than %v", after, before)
+		}
+	})
+}
+
+// TestToolsUnseenChange: the end of the stream of notifications leaves a token,
+// and the next use has another connection with a stream. On a young connection
+// it is ignored.
+func TestToolsUnseenChange(t *testing.T) {
+	hangUp := make(chan func(), 1)
+	inner := streamable(testServer(), false)
+	def := service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Method") == "subscriptions/listen" {
+			ctx, cancel := context.WithCancel(r.Context())
+			hangUp <- cancel
+			r = r.WithContext(ctx)
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	s := open(t, def)
+	names(t, s)
+	s.silenced(s.current.server)
+	if s.current == nil || len(s.changed) > 0 {
+		t.Error("a young connection was given up")
+	}
+	s.current.began = time.Now().Add(-settled)
+	(<-hangUp)()
+	<-s.Changed()
+	names(t, s)
+	if s.connections != 2 || len(hangUp) != 1 {
+		t.Errorf("%d connections, %d streams, want 2 and 1 more", s.connections, len(hangUp))
+	}
+}

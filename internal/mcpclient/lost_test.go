@@ -1,0 +1,348 @@
+package mcpclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/toolset"
+)
+
+// running is the process of a set's connection.
+func running(t *testing.T, s *Set) *process {
+	t.Helper()
+	c, err := s.session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.server.(*process)
+}
+
+// past lets a set try again without its pause.
+func past(s *Set) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down.until = time.Time{}
+}
+
+// TestDeathDuringCall: a call whose server dies is lost, and its error has the
+// reason. The next one fails at once, and after the pause another process
+// carries it out.
+func TestDeathDuringCall(t *testing.T) {
+	s := open(t, program(t, "tools"))
+	c, err := s.session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = callError(t, s, "die", `{}`)
+	for _, want := range []string{"exit status 7", "out of luck"} {
+		if !errors.Is(err, toolset.ErrLost) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s and %v", err, want, toolset.ErrLost)
+		}
+	}
+	<-c.over
+	err = callError(t, s, "echo", `{}`)
+	if errors.Is(err, toolset.ErrLost) || !strings.Contains(err.Error(), "exit status 7") {
+		t.Errorf("error %v, want one that the server is down", err)
+	}
+	past(s)
+	if got := callText(t, s, "echo", `{}`); got != "{} tree.r-1-0" {
+		t.Errorf("text %q", got)
+	}
+}
+
+// TestDeathBeforeCall: no call is lost that comes after the death of its
+// server. It is carried out by another process, or fails as the server is down.
+func TestDeathBeforeCall(t *testing.T) {
+	s := open(t, program(t, "tools"))
+	for range 5 {
+		p := running(t, s)
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-p.exited
+		_, err := s.Call(t.Context(), toolset.Call{Tool: "echo", Key: "k"})
+		if errors.Is(err, toolset.ErrLost) || err != nil && !strings.Contains(err.Error(), "signal: killed") {
+			t.Errorf("error %v", err)
+		}
+		past(s)
+	}
+}
+
+// TestDeathAfterLongLife: the death of a server that was well for long is no
+// failure. The next call starts it anew.
+func TestDeathAfterLongLife(t *testing.T) {
+	s := open(t, program(t, "tools"))
+	c, err := s.session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.began = time.Now().Add(-settled)
+	p := c.server.(*process)
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+	if got := callText(t, s, "echo", `{}`); got != "{} tree.r-1-0" {
+		t.Errorf("text %q", got)
+	}
+}
+
+// TestStartFails: the error of a server that does not start has its reason.
+func TestStartFails(t *testing.T) {
+	for name, tt := range map[string]struct {
+		def  configs.Toolset
+		want []string
+	}{
+		"exits":     {program(t, "broken"), []string{"exit status 3", "no token is set"}},
+		"no file":   {configs.Toolset{Name: "test", Command: []string{"./missing"}}, []string{"missing", "no such file"}},
+		"no server": {configs.Toolset{Name: "test", Command: []string{"true"}}, []string{"has ended (exit status 0)"}},
+		"no host":   {configs.Toolset{Name: "test", URL: "http://127.0.0.1:1"}, []string{"connection refused"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := open(t, tt.def).Tools(t.Context())
+			for _, want := range append(tt.want, "is down", "tried again in") {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v, want %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// breaking is a server whose calls of tools are answered by broken.
+func breaking(t *testing.T, broken http.HandlerFunc) configs.Toolset {
+	return service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Method") == "tools/call" {
+			var call struct {
+				ID json.RawMessage `json:"id"`
+			}
+			if err := json.NewDecoder(r.Body).Decode(&call); err != nil {
+				t.Error(err)
+			}
+			r.Header.Set("Test-Id", string(call.ID))
+			broken(w, r)
+			return
+		}
+		rawHandler(false)(w, r)
+	}))
+}
+
+// TestBadAnswers: a call is lost if it may have reached its server and no answer
+// came. A refusal is an answer. In both cases the connection goes on.
+func TestBadAnswers(t *testing.T) {
+	status := func(code int, kind, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			body := strings.ReplaceAll(body, "ID", r.Header.Get("Test-Id"))
+			w.Header().Set("Content-Type", kind)
+			w.WriteHeader(code)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	rpc := `{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"no such tree"}}`
+	for name, tt := range map[string]struct {
+		broken http.HandlerFunc
+		want   string
+		lost   bool
+	}{
+		"hang up":        {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF", true},
+		"broken stream":  {status(200, "text/event-stream", "event: message\ndata: {\"jso"), "without response", true},
+		"broken body":    {brokenBody, "unexpected EOF", true},
+		"no JSON":        {status(200, "application/json", "<html>"), "malformed", true},
+		"another answer": {status(200, "application/json", strings.ReplaceAll(rpc, "ID", "77")), "malformed", true},
+		"another event":  {status(200, "text/event-stream", "data: "+strings.ReplaceAll(rpc, "ID", "77")), "without response", true},
+		"a page":         {status(200, "text/html", "<html>"), "text/html", true},
+		"no body":        {status(202, "", ""), "not MCP", true},
+		"gateway":        {status(502, "text/plain", "upstream"), "502 Bad Gateway: upstream", true},
+		"broken server":  {status(500, "text/plain", ""), "500", true},
+		"error of a 500": {status(500, "application/json", rpc), "no such tree", false},
+		"forbidden":      {status(403, "text/plain", "not you"), "403 Forbidden: not you", false},
+		"error":          {status(200, "application/json", rpc), "no such tree", false},
+		"error of a 400": {status(400, "application/json", rpc), "no such tree", false},
+		"error event":    {status(200, "text/event-stream", "data: "+rpc), "no such tree", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, breaking(t, tt.broken))
+			err := callError(t, s, "a", `{}`)
+			if errors.Is(err, toolset.ErrLost) != tt.lost || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q and lost %v", err, tt.want, tt.lost)
+			}
+			_ = callError(t, s, "a", `{}`)
+			if s.connections != 1 {
+				t.Errorf("%d connections, want 1", s.connections)
+			}
+		})
+	}
+}
+
+// brokenBody sends less than it has announced.
+func brokenBody(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", "100")
+	_, _ = io.WriteString(w, `{"jsonrpc":`)
+}
+
+// TestServerAway: a call whose request was not sent is not lost.
+func TestServerAway(t *testing.T) {
+	web := httptest.NewServer(rawHandler(false))
+	s := open(t, configs.Toolset{Name: "test", URL: web.URL})
+	names(t, s)
+	web.Close()
+	s.current.server.(*remote).base.CloseIdleConnections()
+	began := time.Now()
+	err := callError(t, s, "a", `{}`)
+	if errors.Is(err, toolset.ErrLost) || !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("error %v, want %v alone", err, syscall.ECONNREFUSED)
+	}
+	if took := time.Since(began); took >= endingTime {
+		t.Errorf("the call took %v", took)
+	}
+}
+
+// TestSessionForgotten: a call to a server that was started anew opens another
+// session, and is carried out.
+func TestSessionForgotten(t *testing.T) {
+	for _, code := range []int{http.StatusNotFound, http.StatusBadRequest} {
+		old := &mcp.ServerOptions{SupportedProtocolVersions: []string{"2025-11-25"}}
+		var mu sync.Mutex
+		handler := streamable(serverWith(old), true)
+		def := service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			h := handler
+			mu.Unlock()
+			if h == nil {
+				w.WriteHeader(code)
+				_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`)
+				return
+			}
+			h.ServeHTTP(w, r)
+		}))
+		s := open(t, def)
+		callText(t, s, "echo", `{}`)
+		mu.Lock()
+		handler = forgetful(streamable(serverWith(old), true), code)
+		mu.Unlock()
+		if got := callText(t, s, "echo", `{}`); got != "{} tree.r-1-0" {
+			t.Errorf("text %q", got)
+		}
+		if s.connections != 2 {
+			t.Errorf("status %d: %d connections, want 2", code, s.connections)
+		}
+	}
+}
+
+// forgetful is a server with sessions that answers an unknown one with a code.
+func forgetful(h http.Handler, code int) http.Handler {
+	var mu sync.Mutex
+	known := map[string]bool{"": true}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		ok := known[r.Header.Get("Mcp-Session-Id")]
+		mu.Unlock()
+		if !ok {
+			http.Error(w, "no session", code)
+			return
+		}
+		h.ServeHTTP(w, r)
+		mu.Lock()
+		defer mu.Unlock()
+		known[w.Header().Get("Mcp-Session-Id")] = true
+	})
+}
+
+// TestCancelReachesServer: the end of a call's context ends the call at its
+// server, and the call at once.
+func TestCancelReachesServer(t *testing.T) {
+	for name, sessions := range map[string]bool{"sessions": true, "stateless": false} {
+		t.Run(name, func(t *testing.T) {
+			began, ended := make(chan struct{}), make(chan struct{})
+			server := testServer()
+			server.AddTool(tool("wait"), waiter(began, ended))
+			testCancel(t, open(t, service(t, streamable(server, sessions))), began, ended)
+		})
+	}
+}
+
+// waiter is a tool that waits for its cancellation.
+func waiter(began, ended chan<- struct{}) mcp.ToolHandler {
+	return func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		close(began)
+		<-ctx.Done()
+		close(ended)
+		return nil, ctx.Err()
+	}
+}
+
+var errStop = errors.New("the run is cancelled")
+
+func testCancel(t *testing.T, s *Set, began, ended <-chan struct{}) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		<-began
+		cancel(errStop)
+	}()
+	_, err := s.Call(ctx, toolset.Call{Tool: "wait"})
+	if !errors.Is(err, errStop) || !errors.Is(err, toolset.ErrLost) {
+		t.Errorf("error %v, want %v and %v", err, errStop, toolset.ErrLost)
+	}
+	<-ended
+	if got := callText(t, s, "echo", `{}`); got != "{} tree.r-1-0" {
+		t.Errorf("text %q", got)
+	}
+}
+
+// TestCancelReachesProcess: the same over standard input and output.
+func TestCancelReachesProcess(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	t.Setenv("MCP_TEST_REPORT", l.Addr().String())
+	def := program(t, "tools")
+	def.Env = []string{"MCP_TEST_REPORT"}
+	began, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		conn, err := l.Accept() // of the tool wait
+		if err != nil {
+			return
+		}
+		buf := make([]byte, 1)
+		_, _ = io.ReadFull(conn, buf)
+		close(began)
+		_, _ = io.ReadFull(conn, buf)
+		close(ended)
+	}()
+	testCancel(t, open(t, def), began, ended)
+}
+
+// TestCancelStuckServer: a call to a server that reads nothing ends with its
+// context, and so does the next one.
+func TestCancelStuckServer(t *testing.T) {
+	s := open(t, program(t, "tools"))
+	p := running(t, s)
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	large := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, err := s.Call(ctx, toolset.Call{Tool: "echo", Arguments: []byte(large)})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
+		}
+		cancel()
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+}

@@ -1,0 +1,124 @@
+package mcpclient
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestEnvironment: a program gets four common variables and those that its
+// definition names, and runs in the workdir.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("LANG", "C")
+	t.Setenv("WORKER_SECRET", "key")
+	t.Setenv("NATS_URL", "nats://here")
+	t.Setenv("TOOL_TOKEN", "token")
+	def := program(t, "tools")
+	def.Env = []string{"TOOL_TOKEN", "NOT_SET"}
+	def.Workdir = t.TempDir()
+	got := strings.Split(callText(t, open(t, def), "env", `{}`), "\n")
+	for _, want := range []string{"TOOL_TOKEN=token", "LANG=C", "dir=" + def.Workdir} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no %s in %q", want, got)
+		}
+	}
+	for _, line := range got {
+		name, _, _ := strings.Cut(line, "=")
+		if !slices.Contains([]string{"PATH", "HOME", "LANG", "TERM", "TOOL_TOKEN", "PWD", "dir"}, name) {
+			t.Errorf("the program has %s", line)
+		}
+	}
+}
+
+// alive reports whether a process is there and no zombie.
+func alive(pid int) bool {
+	return syscall.Kill(pid, 0) == nil
+}
+
+// TestCloseEndsGroup: Close ends a program that ignores the end of its input
+// and SIGTERM, and its child too.
+func TestCloseEndsGroup(t *testing.T) {
+	def := program(t, "stubborn")
+	s := open(t, def)
+	s.newServer = func() server {
+		p := newProcess(def, s.log)
+		p.grace = 50 * time.Millisecond
+		return p
+	}
+	var server, child int
+	if _, err := fmt.Sscan(callText(t, s, "pids", `{}`), &server, &child); err != nil {
+		t.Fatal(err)
+	}
+	if !alive(server) || !alive(child) {
+		t.Fatal("the processes are not there")
+	}
+	s.Close()
+	deadline := time.Now().Add(10 * time.Second)
+	for alive(server) || alive(child) { // the child is reaped by another process
+		if time.Now().After(deadline) {
+			t.Fatal("the processes are still there")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestDeathEndsGroup: the child of a program that has died is ended too, so
+// that the end of the connection is seen.
+func TestDeathEndsGroup(t *testing.T) {
+	s := open(t, program(t, "stubborn"))
+	c, err := s.session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.server.(*process).cmd.Process.Kill()
+	<-c.over
+}
+
+// TestGreeting: a line on standard output that is no message is passed over.
+func TestGreeting(t *testing.T) {
+	if got := callText(t, open(t, program(t, "greeting")), "echo", `{}`); got != "{} tree.r-1-0" {
+		t.Errorf("text %q", got)
+	}
+}
+
+// safeBuffer is a buffer for several goroutines.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// TestStandardError: the lines of a program go to the log at the level debug,
+// each bounded.
+func TestStandardError(t *testing.T) {
+	out := &safeBuffer{}
+	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	l := &lineLog{log: log, ended: make(chan struct{})}
+	l.readFrom(strings.NewReader("first\n\nsecond " + strings.Repeat("x", 1<<20) + "\nlast"))
+	text := out.b.String()
+	for _, want := range []string{"line=first", "second xxx", "line=last", "level=DEBUG"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in the log: %.300s", want, text)
+		}
+	}
+	if len(text) > 2*maxLogLine || len(l.last()) > 2*maxLogLine {
+		t.Errorf("%d bytes in the log, %d kept", len(text), len(l.last()))
+	}
+	for range 100 {
+		l.keep("again")
+	}
+	if got, want := l.last(), strings.TrimSuffix(strings.Repeat("again\n", keptLines), "\n"); got != want {
+		t.Errorf("kept %q, want %q", got, want)
+	}
+}

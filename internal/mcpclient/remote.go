@@ -1,0 +1,247 @@
+package mcpclient
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/text"
+	"github.com/axebus/axe/internal/toolset"
+)
+
+const (
+	// maxStatusText bounds the text of a bad status that an error has, in
+	// bytes.
+	maxStatusText = 300
+	// maxErrorBody bounds the body of a bad status that is read, in bytes.
+	maxErrorBody = 64 << 10
+)
+
+// remote is an MCP server that is reached by streamable HTTP. It is a server.
+type remote struct {
+	mcp.StreamableClientTransport
+
+	base *http.Transport
+}
+
+// newRemote returns the server at the URL of a definition. It calls silenced
+// when the server ends a stream of notifications.
+func newRemote(def configs.Toolset, silenced func(server)) *remote {
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	r := &remote{base: base}
+	w := &wire{
+		base:     base,
+		url:      def.URL,
+		headers:  def.Headers,
+		limit:    maxMessage,
+		silenced: func() { silenced(r) },
+	}
+	r.StreamableClientTransport = mcp.StreamableClientTransport{
+		Endpoint:   def.URL,
+		HTTPClient: &http.Client{Transport: w},
+		// eventTap bounds the events of calls, and comes first.
+		MaxEventSize: maxMessage + maxErrorBody,
+	}
+	return r
+}
+
+func (r *remote) stop() { r.base.CloseIdleConnections() }
+
+func (r *remote) failure() error { return nil }
+
+// wire adds the headers of the definition to requests. It notes in the exchange
+// of a request whether it was sent, and its answer.
+type wire struct {
+	base    *http.Transport
+	url     string
+	headers map[string]string
+	// limit bounds an answer. It is maxMessage, except in tests.
+	limit int
+	// silenced is called at the end of a stream of notifications.
+	silenced func()
+}
+
+// RoundTrip makes a request. A bad answer to a call with an exchange is an
+// error, so that it does not end the connection for other calls.
+func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := exchangeOf(req.Context())
+	req = req.Clone(req.Context())
+	w.addHeaders(req)
+	switch {
+	case x == nil:
+		return w.other(req)
+	case req.Method == http.MethodGet: // a broken stream goes on
+		resp, err := w.base.RoundTrip(req)
+		if err == nil && isEvents(resp) {
+			resp.Body = &eventTap{body: resp.Body, exchange: x, limit: w.limit}
+		}
+		return resp, err
+	}
+	id, isCall := callID(req)
+	if !isCall { // a notification about the exchange
+		return w.base.RoundTrip(req)
+	}
+	x.expect(id)
+	return w.call(req, x)
+}
+
+// call makes the request of an exchange.
+func (w *wire) call(req *http.Request, x *exchange) (*http.Response, error) {
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { x.setSent(true) }}
+	resp, err := w.base.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	switch {
+	case err != nil:
+		x.noteUnsent(fmt.Errorf("the server cannot be reached: %w", err))
+		return nil, err
+	case resp.StatusCode >= http.StatusBadRequest:
+		err = statusError(req, resp)
+	case resp.StatusCode >= http.StatusMultipleChoices: // the client follows
+		return resp, nil
+	case isEvents(resp):
+		resp.Body = &eventTap{body: resp.Body, exchange: x, limit: w.limit}
+		return resp, nil
+	default:
+		err = readAnswer(resp, x, w.limit)
+	}
+	if err != nil {
+		_ = resp.Body.Close()
+		x.note(err)
+		return nil, err
+	}
+	return resp, nil
+}
+
+// addHeaders adds the headers of the definition. They may be secrets, so that a
+// redirect to another host does not get them.
+func (w *wire) addHeaders(req *http.Request) {
+	u, err := url.Parse(w.url)
+	if err != nil || u.Scheme != req.URL.Scheme || u.Host != req.URL.Host {
+		return
+	}
+	for name, value := range w.headers {
+		req.Header.Set(name, value)
+	}
+}
+
+// callID is the id of the call that a request has, if it has one.
+func callID(req *http.Request) (jsonrpc.ID, bool) {
+	if req.GetBody == nil {
+		return jsonrpc.ID{}, false
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return jsonrpc.ID{}, false
+	}
+	defer func() { _ = body.Close() }()
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return jsonrpc.ID{}, false
+	}
+	msg, err := jsonrpc.DecodeMessage(data)
+	call, ok := msg.(*jsonrpc.Request)
+	if err != nil || !ok {
+		return jsonrpc.ID{}, false
+	}
+	return call.ID, call.IsCall()
+}
+
+// isEvents reports whether an answer is a stream of events.
+func isEvents(resp *http.Response) bool { return mediaType(resp) == "text/event-stream" }
+
+// mediaType is the media type of an answer without its parameters.
+func mediaType(resp *http.Response) string {
+	base, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return base
+}
+
+// other makes a request without an exchange. It bounds an answer that is no
+// stream. The SDK bounds the events of streams.
+func (w *wire) other(req *http.Request) (*http.Response, error) {
+	resp, err := w.base.RoundTrip(req)
+	switch {
+	case err != nil:
+	case !isEvents(resp):
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxMessage)
+	case req.Header.Get("Mcp-Method") == "subscriptions/listen":
+		resp.Body = &notifications{resp.Body, w.silenced}
+	}
+	return resp, err
+}
+
+// notifications is a stream of notifications.
+type notifications struct {
+	io.ReadCloser
+
+	silenced func()
+}
+
+// Read reads from the stream. It reports the end of the stream.
+func (n *notifications) Read(p []byte) (int, error) {
+	k, err := n.ReadCloser.Read(p)
+	if err != nil {
+		n.silenced()
+	}
+	return k, err
+}
+
+// readAnswer reads an answer that is no stream, of at most limit bytes. It notes
+// the answer in the exchange, and gives its bytes back to the response.
+func readAnswer(resp *http.Response, x *exchange, limit int) error {
+	if kind := mediaType(resp); kind != "application/json" {
+		return fmt.Errorf("the server answered with the media type %q, which is not MCP: %w", kind, toolset.ErrLost)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", err, toolset.ErrLost)
+	case len(body) > limit:
+		return errTooLarge
+	}
+	msg, err := jsonrpc.DecodeMessage(body)
+	answer, ok := msg.(*jsonrpc.Response)
+	if err != nil || !ok || !x.answered(answer) {
+		return fmt.Errorf("the server sent a malformed answer: %w", toolset.ErrLost)
+	}
+	_ = resp.Body.Close()
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+// statusError is the error of a bad status. A status of 500 or more comes from
+// a server, or from one before it, that may have begun the call.
+func statusError(req *http.Request, resp *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	err := fmt.Errorf("the server answered with the HTTP status %s", resp.Status)
+	said := strings.TrimSpace(strings.ToValidUTF8(string(body), "?"))
+	msg, _ := jsonrpc.DecodeMessage(body)
+	answer, isAnswer := msg.(*jsonrpc.Response)
+	if isAnswer && answer.Error != nil {
+		said = answer.Error.Error()
+	}
+	if said != "" {
+		err = fmt.Errorf("%w: %s", err, text.Truncate(said, maxStatusText))
+	}
+	switch {
+	case isForgotten(req, resp):
+		return fmt.Errorf("%w: %w", errGone, err)
+	case resp.StatusCode >= http.StatusInternalServerError && !isAnswer:
+		return fmt.Errorf("%w: %w", err, toolset.ErrLost)
+	}
+	return err
+}
+
+// isForgotten reports whether a server may have refused a request since it does
+// not know its session. By the protocol it answers 404 then. Many answer 400.
+func isForgotten(req *http.Request, resp *http.Response) bool {
+	return req.Header.Get("Mcp-Session-Id") != "" &&
+		(resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusBadRequest)
+}

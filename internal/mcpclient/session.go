@@ -1,0 +1,168 @@
+package mcpclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/axebus/axe/internal/pause"
+)
+
+// KeyMeta is the field of _meta in which a server finds the key of a call. The
+// key is the same for every attempt at the call, and no other call has it.
+const KeyMeta = "axe/idempotency-key"
+
+// protocolWithHeaders is the first protocol in which a tool may want arguments
+// in headers.
+const protocolWithHeaders = "2026-07-28"
+
+// server is an MCP server that is to be connected once: a process or a URL.
+type server interface {
+	mcp.Transport
+	// stop ends everything that Connect has started, and returns when it has
+	// ended. It may be called more than once.
+	stop()
+	// failure is the reason why the server has ended. It is nil if it has not,
+	// or if the reason is not known.
+	failure() error
+}
+
+// session is one connection to a server.
+type session struct {
+	client *mcp.ClientSession
+	server server
+	began  time.Time
+	// over is closed when the connection has ended and its process too.
+	over chan struct{}
+	// listing has a token while the tools are listed.
+	listing chan struct{}
+	// pages are the pages of the newest list, by cursor. The token of listing
+	// guards them.
+	pages map[string]page
+}
+
+// dial connects to the server.
+func (s *Set) dial(ctx context.Context) (*session, error) {
+	client := mcp.NewClient(&mcp.Implementation{Name: "axe", Version: version()}, &mcp.ClientOptions{
+		Logger: s.log,
+		// Axe offers a server neither roots nor sampling nor elicitation.
+		Capabilities: &mcp.ClientCapabilities{},
+		// Results that ask for input are for resultOf.
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			pause.Notify(s.changed)
+		},
+	})
+	to := s.newServer()
+	conn, err := client.Connect(ctx, to, nil)
+	if err != nil {
+		failure := to.failure() // a process that is late has not ended yet
+		to.stop()
+		if ctx.Err() == nil {
+			failure = to.failure()
+		}
+		return nil, dialError(ctx, err, failure)
+	}
+	return &session{
+		client:  conn,
+		server:  to,
+		began:   time.Now(),
+		over:    make(chan struct{}),
+		listing: make(chan struct{}, 1),
+		pages:   map[string]page{},
+	}, nil
+}
+
+// dialError is the most exact of the errors of a connection that was not made.
+func dialError(ctx context.Context, err, failure error) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	switch {
+	case failure == nil:
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w (%w)", err, failure)
+	}
+	return failure
+}
+
+// version is the version of this program.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// wait waits for the end of the connection, ends what is left of the server,
+// and returns the reason.
+func (c *session) wait() error {
+	err := c.client.Wait()
+	c.server.stop()
+	_ = c.client.Close() // ends the subscription
+	if failure := c.server.failure(); failure != nil {
+		return failure
+	}
+	if err == nil {
+		return errors.New("the server has ended the connection")
+	}
+	return err
+}
+
+// ended reports whether the connection has ended.
+func (c *session) ended() bool {
+	select {
+	case <-c.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// close ends the connection after its last call, and waits for the end of the
+// server.
+func (c *session) close() {
+	_ = c.client.Close()
+	<-c.over
+}
+
+// call asks the server to carry out a tool, and returns the JSON of its result.
+func (c *session) call(ctx context.Context, tool string, arguments json.RawMessage, key string) (json.RawMessage, error) {
+	c.describe(ctx)
+	return request(ctx, func(ctx context.Context) error {
+		_, err := c.client.CallTool(ctx, &mcp.CallToolParams{
+			Meta:      mcp.Meta{KeyMeta: key},
+			Name:      tool,
+			Arguments: arguments,
+		})
+		return err
+	})
+}
+
+// describe lists the tools once before the first call by HTTP. The SDK needs the
+// definitions, since a tool may want arguments in headers of the request.
+// Without them the server says which header it misses.
+func (c *session) describe(ctx context.Context) {
+	if _, ok := c.server.(*remote); ok && c.client.InitializeResult().ProtocolVersion >= protocolWithHeaders {
+		_ = c.listOnce(ctx)
+	}
+}
+
+// object returns arguments that are a JSON object, and {} for none.
+func object(arguments json.RawMessage) (json.RawMessage, error) {
+	arguments = bytes.TrimSpace(arguments)
+	if len(arguments) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	if arguments[0] != '{' || !json.Valid(arguments) {
+		return nil, errors.New("the arguments are no JSON object")
+	}
+	return arguments, nil
+}
