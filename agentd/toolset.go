@@ -10,11 +10,13 @@ import (
 	"log/slog"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/mcpclient"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/internal/toolset"
 	"github.com/axebus/axe/subjects"
@@ -288,12 +290,28 @@ type OfferedTool struct {
 	OnUnknown run.OnUnknown `json:"on_unknown,omitzero"`
 }
 
+// maxModelName is the longest name of a tool that all providers accept.
+const maxModelName = 64
+
+// modelName returns a name that all providers accept: other characters than
+// letters, digits, _ and - become _.
+func modelName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), maxModelName)]
+}
+
 // offered returns a tool with the settings that the toolset's file gives it.
 func (t *servedToolset) offered(tool toolset.Tool) OfferedTool {
 	c := t.def.Tools[tool.Name]
 	tool.Effect = cmp.Or(run.ToolEffect(c.Effect), tool.Effect, run.ToolOnce)
 	return OfferedTool{
-		Tool: tool, As: t.def.Prefix + tool.Name, Timeout: cmp.Or(c.Timeout, t.def.Timeout),
+		Tool: tool, As: modelName(t.def.Prefix + tool.Name), Timeout: cmp.Or(c.Timeout, t.def.Timeout),
 		OnUnknown: run.OnUnknown(c.OnUnknown),
 	}
 }
@@ -379,8 +397,9 @@ func setOpener(w *Worker) func(configs.Toolset) (toolset.Set, error) {
 		case configs.ToolsetCommand:
 			return toolset.Commands(def, w.cfg.Sandbox.ofToolset(def)), nil
 		case configs.ToolsetMCP:
+			return mcpclient.Open(def, w.log)
 		}
-		return nil, fmt.Errorf("a toolset of the kind %s cannot be served by this version", def.Kind)
+		return nil, fmt.Errorf("there is no kind of toolset %q", def.Kind)
 	}
 }
 

@@ -54,7 +54,9 @@ var allowedImports = map[string][]string{
 		"provider", "agentd/run", "internal/files", "internal/sandbox", "github.com/bmatcuk/doublestar/v4",
 		"github.com/JohannesKaufmann/html-to-markdown/v2/...", "golang.org/x/net/html",
 	},
-	"internal/toolset": {"agentd/run"},
+	"internal/toolset": {
+		"agentd/run", "bus", "configs", "internal/sandbox", "github.com/google/jsonschema-go/jsonschema",
+	},
 	"internal/mcpclient": {
 		"configs", "internal/toolset", "internal/pause", "agentd/run",
 		"github.com/modelcontextprotocol/go-sdk/...",
@@ -71,7 +73,7 @@ var allowedImports = map[string][]string{
 		"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "internal/presence", "provider",
 	},
 	"agentd": {
-		"agentd/run", "internal/tool", "internal/builtin", "internal/sandbox",
+		"agentd/run", "internal/tool", "internal/builtin", "internal/sandbox", "internal/toolset", "internal/mcpclient",
 		"internal/prompt", "agentd/memory", "internal/ratelimit", "internal/budget",
 		"bus",
 		"configs", "provider", "provider/catalog",
