@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,9 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/mcpclient"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -41,52 +45,84 @@ var toolDeaths = []toolDeath{
 // the same key.
 func TestToolCrashTable(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		effect  configs.ToolEffect
-		death   int // index in toolDeaths
-		effects int
-		// kind is that of the tool's outcome; "" for a completed one.
-		kind run.Kind
-	}{
-		{configs.ToolOnce, 0, 1, ""},
-		{configs.ToolOnce, 1, 0, run.KindUnknown},
-		{configs.ToolOnce, 2, 1, run.KindUnknown},
-		{configs.ToolOnce, 3, 1, ""},
-		{configs.ToolIdempotent, 2, 2, ""},
-		{configs.ToolIdempotent, 3, 1, ""},
-		{configs.ToolReads, 2, 2, ""},
-		{configs.ToolReads, 3, 1, ""},
-	} {
-		death := toolDeaths[test.death]
+	for _, test := range toolCrashes {
 		for name, kind := range toolKinds {
-			t.Run(name+" "+string(test.effect)+" "+death.name, func(t *testing.T) {
+			t.Run(name+" "+test.name(), func(t *testing.T) {
 				t.Parallel()
 				serve, effects := kind(t, configs.ToolConfig{Effect: test.effect})
 				withHarness(t, func(h *harness) {
 					serve(h)
-					root := h.killToolAt(death)
-					o := h.awaitOutcome(root, time.Hour)
-					keys := effects()
-					if len(keys) != test.effects {
-						t.Errorf("%d effects, want %d", len(keys), test.effects)
-					}
-					for _, key := range keys {
-						if want := root.Tree.String() + ".r-1-0"; key != want {
-							t.Errorf("an effect with the key %q, want %q", key, want)
-						}
-					}
-					outcomes := h.outcomes(root.Reply(1, 0))
-					if len(outcomes) != 1 || outcomes[0].Kind != test.kind {
-						t.Errorf("the outcomes of the tool are %+v, want one of the kind %q", outcomes, test.kind)
-					}
-					if o.Status != run.StatusCompleted {
-						t.Errorf("the run ended as %s %q, want it completed", o.Kind, o.Error)
-					}
-					h.checkVerified()
+					test.run(t, h, effects)
 				})
 			})
 		}
 	}
+}
+
+// TestToolCrashMCP is TestToolCrashTable for the tool of an MCP server, without a
+// bubble: its time would not pass while the connection waits.
+func TestToolCrashMCP(t *testing.T) {
+	t.Parallel()
+	for _, test := range toolCrashes {
+		if test.effect == configs.ToolReads {
+			continue // as ToolIdempotent
+		}
+		t.Run(test.name(), func(t *testing.T) {
+			t.Parallel()
+			serve, effects := mcpTool(t, configs.ToolConfig{Effect: test.effect})
+			inRealTime(t, func(h *harness) {
+				serve(h)
+				test.run(t, h, effects)
+			})
+		})
+	}
+}
+
+// toolCrash is a row of the table.
+type toolCrash struct {
+	effect  configs.ToolEffect
+	death   int // index in toolDeaths
+	effects int
+	// kind is that of the tool's outcome; "" for a completed one.
+	kind run.Kind
+}
+
+var toolCrashes = []toolCrash{
+	{configs.ToolOnce, 0, 1, ""},
+	{configs.ToolOnce, 1, 0, run.KindUnknown},
+	{configs.ToolOnce, 2, 1, run.KindUnknown},
+	{configs.ToolOnce, 3, 1, ""},
+	{configs.ToolIdempotent, 2, 2, ""},
+	{configs.ToolIdempotent, 3, 1, ""},
+	{configs.ToolReads, 2, 2, ""},
+	{configs.ToolReads, 3, 1, ""},
+}
+
+func (c toolCrash) name() string { return string(c.effect) + " " + toolDeaths[c.death].name }
+
+// run kills the worker of the tool that a harness serves, and checks what became
+// of its call.
+func (c toolCrash) run(t *testing.T, h *harness, effects func() []string) {
+	t.Helper()
+	root := h.killToolAt(toolDeaths[c.death])
+	o := h.awaitOutcome(root, time.Hour)
+	keys := effects()
+	if len(keys) != c.effects {
+		t.Errorf("%d effects, want %d", len(keys), c.effects)
+	}
+	for _, key := range keys {
+		if want := root.Tree.String() + ".r-1-0"; key != want {
+			t.Errorf("an effect with the key %q, want %q", key, want)
+		}
+	}
+	outcomes := h.outcomes(root.Reply(1, 0))
+	if len(outcomes) != 1 || outcomes[0].Kind != c.kind {
+		t.Errorf("the outcomes of the tool are %+v, want one of the kind %q", outcomes, c.kind)
+	}
+	if o.Status != run.StatusCompleted {
+		t.Errorf("the run ended as %s %q, want it completed", o.Kind, o.Error)
+	}
+	h.checkVerified()
 }
 
 // TestToolUnknown shows the other ways to go on after a call that may have
@@ -164,6 +200,34 @@ func httpTool(t *testing.T, c configs.ToolConfig) (func(*harness), func() []stri
 	t.Cleanup(s.Close)
 	tool := configs.ToolsetTool{ToolConfig: c, URL: s.URL, Method: "POST"}
 	return func(h *harness) { h.serveSet(configs.Toolset{Kind: configs.ToolsetHTTP}, tool) },
+		func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(keys)
+		}
+}
+
+// mcpTool is the tool of an MCP server that is reached by HTTP.
+func mcpTool(t *testing.T, c configs.ToolConfig) (func(*harness), func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var keys []string
+	server := mcp.NewServer(&mcp.Implementation{Name: "effects"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "act"}, func(
+		_ context.Context, r *mcp.CallToolRequest, _ struct{},
+	) (*mcp.CallToolResult, any, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		key, _ := r.Params.Meta[mcpclient.KeyMeta].(string)
+		keys = append(keys, key)
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}, nil, nil
+	})
+	s := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+		&mcp.StreamableHTTPOptions{Stateless: true}))
+	t.Cleanup(s.Close)
+	return func(h *harness) {
+			h.serveSet(configs.Toolset{Kind: configs.ToolsetMCP, URL: s.URL}, configs.ToolsetTool{ToolConfig: c})
+		},
 		func() []string {
 			mu.Lock()
 			defer mu.Unlock()
