@@ -48,8 +48,8 @@ const (
 // activityRecord is the record of a source.
 type activityRecord struct {
 	State activeState `json:"state"`
-	// After is a sequence of the stream. All triggers of the source up to it
-	// have been handled.
+	// After is a sequence of the stream. All triggers of the source up to
+	// it have been handled.
 	After uint64 `json:"after"`
 	// Worker is the name of the worker that wrote the record.
 	Worker string `json:"worker"`
@@ -524,8 +524,8 @@ func (w activeAgents) loadActivity(ctx context.Context) error {
 
 // adopt makes the sources of this worker's agents active that have a consumer
 // and no record. Their consumers were made by workers that pulled for all their
-// agents, or before the bucket was removed. They may have work that was delivered
-// to "activations" long ago.
+// agents, or before the bucket was removed. They may have work that was
+// delivered to "activations" long ago.
 func (w activeAgents) adopt(ctx context.Context, partition int) error {
 	names, err := w.consumers().ConsumerNames(ctx, partition)
 	if err != nil {

@@ -88,7 +88,8 @@ func TestRemovedAgentsRunsGoOn(t *testing.T) {
 		back := h.submit("lead", "third")
 		h.awaitRequests("leaf", 2)
 		queued = h.submit("lead", "fourth")
-		// The leaf gives its slot back while the lead's agent is removed.
+		// The leaf gives its slot back while the lead's agent is
+		// removed.
 		time.Sleep(time.Minute - time.Second)
 		w.serve(h.agents[1])
 		time.Sleep(beforeRemovedGrace)
@@ -197,9 +198,9 @@ func TestRemovalPoisonsNothing(t *testing.T) {
 		}})
 		h.announce("leaf")
 		time.Sleep(10 * time.Second)
-		// After a call the worker pulls for several more. A pull ends with
-		// a full second after the worker's start, and the next call arrives
-		// in the middle of one.
+		// After a call the worker pulls for several more. A pull ends
+		// with a full second after the worker's start, and the next
+		// call arrives in the middle of one.
 		h.submit("leaf", "go")
 		time.Sleep(300 * time.Millisecond)
 		w.serve(h.agents[0])
@@ -368,7 +369,8 @@ func TestCallersReadDescriptions(t *testing.T) {
 		h.startWorker("w1", workerOptions{agents: h.agents[:1]})
 		other := h.startWorker("w2", workerOptions{agents: []configs.Agent{leaf}})
 		h.awaitReady()
-		// check reads the description in the lead's request with the index n.
+		// check reads the description in the lead's request with the
+		// index n.
 		check := func(n int, want string) {
 			t.Helper()
 			h.expectCompleted(h.submit("lead", "go"), "c0=leaf")

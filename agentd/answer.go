@@ -89,8 +89,8 @@ func (x *execution) delegate(ctx context.Context, resp *provider.Response) (resu
 		e.Calls, e.Timer = e.Schedule(x.clock().Now(), func(int) time.Time { return x.deadline() })
 		return x.appendTurn(ctx, e)
 	}
-	// The turn waits for its review, or for a person. The wait for the calls
-	// begins when they may be made.
+	// The turn waits for its review, or for a person. The wait for the
+	// calls begins when they may be made.
 	e.Until = x.deadline()
 	e.Timer = e.Until
 	if e.Review != nil {

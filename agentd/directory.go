@@ -20,11 +20,12 @@ type Card struct {
 	// Model is "provider/model".
 	Model     string   `json:"model,omitzero"`
 	SubAgents []string `json:"sub_agents,omitempty"`
-	// Style has the agent's styles of delegation. Older workers leave it out.
+	// Style has the agent's styles of delegation. Older workers leave it
+	// out.
 	Style []string `json:"style,omitempty"`
 	// Timeout is the time in seconds of a tree with the agent as its root,
-	// if the submission names none. 0 leaves it to the worker. Older workers
-	// leave it out.
+	// if the submission names none. 0 leaves it to the worker. Older
+	// workers leave it out.
 	Timeout int `json:"timeout,omitzero"`
 	// Digest is the hash of the agent's file.
 	Digest string `json:"digest"`
@@ -36,8 +37,9 @@ type Card struct {
 	// Toolset is the kind of a toolset. It is empty for an agent.
 	Toolset string `json:"toolset,omitzero"`
 	// Tools are the tools of a toolset, in the order of its server. For an
-	// agent they are the entries of its key tools: built-in tools with their
-	// effects, and globs of tools of toolsets. They have no definitions then.
+	// agent they are the entries of its key tools: built-in tools with
+	// their effects, and globs of tools of toolsets. They have no
+	// definitions then.
 	Tools []OfferedTool `json:"tools,omitempty"`
 	// Servers names an agent's own MCP servers.
 	Servers []string `json:"mcp_servers,omitempty"`
@@ -160,13 +162,12 @@ func (d *directory) announced(agent subjects.Agent) bool {
 }
 
 // lacks reports whether the directory needs a card of this worker: it has none
-// of the agent, or one with another digest, style, timeout, problem or number of
-// tools. A card
-// with neither digest nor problem is always needed. A card with a problem does
-// not replace a card without one, since another worker serves the agent. With
-// first, the card is the worker's first report of the problem and replaces
-// every card: the other worker may be gone. A worker that is not gone announces
-// its agent again.
+// of the agent, or one with another digest, style, timeout, problem or number
+// of tools. A card with neither digest nor problem is always needed. A card
+// with a problem does not replace a card without one, since another worker
+// serves the agent. With first, the card is the worker's first report of the
+// problem and replaces every card: the other worker may be gone. A worker that
+// is not gone announces its agent again.
 func (d *directory) lacks(c Card, first bool) bool {
 	stored, ok, _ := d.heard(c.Name)
 	same := stored.Digest == c.Digest && stored.Problem == c.Problem && slices.Equal(stored.Style, c.Style) &&

@@ -11,6 +11,6 @@
 // from the dead.
 //
 //	w, err := agentd.New(conn, agentd.Config{Name: "w1", Open: catalog.Open})
-//	err = w.Serve(configs.Definitions{Agents: agents}) // again whenever the definitions change
+//	err = w.Serve(configs.Definitions{Agents: agents}) // after each change
 //	err = w.Run(ctx)      // drains when ctx ends
 package agentd

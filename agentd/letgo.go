@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// leaveDelay is the time between the record that a source is leaving and
-	// the check that it has no work. Within it every worker stops pulling,
-	// and no worker trusts an older record any more (confirmedFor).
+	// leaveDelay is the time between the record that a source is leaving
+	// and the check that it has no work. Within it every worker stops
+	// pulling, and no worker trusts an older record any more
+	// (confirmedFor).
 	leaveDelay = 4 * time.Second
 	// letGoInterval is the time between two rounds of letting go.
 	letGoInterval = time.Second

@@ -163,7 +163,7 @@ func (x *execution) baseStart(ctx context.Context) (*run.Start, subjects.Budget,
 		return s, own, err
 	case in.AdHoc():
 		s := adHocStart(*in.Spawned.AdHoc)
-		s.Definitions = x.w.definitionsOf(s.Served)
+		s.Definitions = definitionsOf(x.w, s.Served)
 		s.Cwd = in.Spawned.Cwd
 		return s, subjects.Budget{}, nil
 	}
@@ -253,7 +253,7 @@ func (x *execution) definedStart(ctx context.Context) (*run.Start, subjects.Budg
 	if in.Forked == nil {
 		text.Memory = x.w.recall(ctx, x.run.Agent, def.Memory)
 	}
-	tools, err := x.w.toolsFor(ctx, def)
+	tools, err := toolsFor(ctx, x.w, def)
 	if err != nil {
 		return nil, subjects.Budget{}, err
 	}

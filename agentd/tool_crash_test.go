@@ -59,8 +59,8 @@ func TestToolCrashTable(t *testing.T) {
 	}
 }
 
-// TestToolCrashMCP is TestToolCrashTable for the tool of an MCP server, without a
-// bubble: its time would not pass while the connection waits.
+// TestToolCrashMCP is TestToolCrashTable for the tool of an MCP server, without
+// a bubble: its time would not pass while the connection waits.
 func TestToolCrashMCP(t *testing.T) {
 	t.Parallel()
 	for _, test := range toolCrashes {
@@ -100,8 +100,8 @@ var toolCrashes = []toolCrash{
 
 func (c toolCrash) name() string { return string(c.effect) + " " + toolDeaths[c.death].name }
 
-// run kills the worker of the tool that a harness serves, and checks what became
-// of its call.
+// run kills the worker of the tool that a harness serves, and checks what
+// became of its call.
 func (c toolCrash) run(t *testing.T, h *harness, effects func() []string) {
 	t.Helper()
 	root := h.killToolAt(toolDeaths[c.death])
@@ -157,8 +157,8 @@ func TestToolUnknown(t *testing.T) {
 }
 
 // toolKind prepares a tool with some settings, outside of a bubble. Serve makes
-// a harness serve an agent that calls the tool once. Effects returns the keys of
-// the tool's effects so far.
+// a harness serve an agent that calls the tool once. Effects returns the keys
+// of the tool's effects so far.
 type toolKind func(t *testing.T, c configs.ToolConfig) (serve func(h *harness), effects func() []string)
 
 var toolKinds = map[string]toolKind{"built-in": runCommandTool, "command": commandTool, "http": httpTool}

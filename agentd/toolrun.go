@@ -194,9 +194,9 @@ func (r *toolRun) carryOut(ctx context.Context) (result, error) {
 	return r.x.reread(), nil
 }
 
-// call calls the tool and returns its outcome. Stopped is the reason if the tool
-// was stopped for another reason than its time. The outcome then has the output
-// of the tool until then.
+// call calls the tool and returns its outcome. Stopped is the reason if the
+// tool was stopped for another reason than its time. The outcome then has the
+// output of the tool until then.
 func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	x := r.x
 	left := x.clock().Until(x.deadline())

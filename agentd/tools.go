@@ -48,6 +48,9 @@ func serverNames(def configs.Agent) []string {
 
 // toolOffer gathers the tools of an agent that tool runs carry out.
 type toolOffer struct {
+	w   *Worker
+	def configs.Agent
+
 	served      []run.ServedTool
 	definitions []provider.Tool
 	missing     []tool.Missing
@@ -70,15 +73,15 @@ func (o *toolOffer) add(t run.ServedTool, d provider.Tool) error {
 	return nil
 }
 
-// addBuiltin adds a built-in tool of an agent.
-func (o *toolOffer) addBuiltin(def configs.Agent, name string) error {
-	t, ok := toolOf(def, name)
+// addBuiltin adds a built-in tool.
+func (o *toolOffer) addBuiltin(name string) error {
+	t, ok := toolOf(o.def, name)
 	if !ok {
 		return nil
 	}
-	c := def.ToolConf[name]
+	c := o.def.ToolConf[name]
 	return o.add(run.ServedTool{
-		Name: name, By: def.Name, Effect: t.Effect, Timeout: c.Timeout, OnUnknown: run.OnUnknown(c.OnUnknown),
+		Name: name, By: o.def.Name, Effect: t.Effect, Timeout: c.Timeout, OnUnknown: run.OnUnknown(c.OnUnknown),
 	}, t.Definition)
 }
 
@@ -104,48 +107,49 @@ func (o *toolOffer) addToolset(c Card, glob string) error {
 }
 
 // toolsFor returns the tools of an agent that tool runs carry out. The tools of
-// toolsets are those of the toolsets' cards. A toolset without a card is
-// missing, and so is one with a problem, unless the agent needs it to start.
-func (w *Worker) toolsFor(ctx context.Context, def configs.Agent) (*toolOffer, error) {
-	o := &toolOffer{}
+// toolsets are those on the cards of the toolsets. A toolset without a card is
+// missing. So is one with a problem, unless a run needs it to start.
+func toolsFor(ctx context.Context, w *Worker, def configs.Agent) (*toolOffer, error) {
+	o := &toolOffer{w: w, def: def}
 	for _, name := range def.Tools {
-		set, glob, ok := configs.OfToolset(name)
-		if !ok {
-			if err := o.addBuiltin(def, name); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		c, found, err := w.directory.find(ctx, set)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("%w: %w", errUnread, err)
-		case found && c.Toolset == "":
-			return nil, fmt.Errorf("tools: %q: %s is an agent, and no toolset", name, set)
-		case found && c.Problem == "":
-			err = o.addToolset(c, glob)
-		case c.Required:
-			err = fmt.Errorf("the toolset %s is required: %s", set, c.Problem)
-		default:
-			o.missing = append(o.missing, tool.Missing{Name: name, Why: cmp.Or(c.Problem, "no worker serves the toolset")})
-		}
+		err := o.addNamed(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 	}
-	return o, w.addServers(o, def)
+	return o, o.addServers()
 }
 
-// addServers adds the tools of an agent's own MCP servers. A tool of such a
-// server whose name is that of a built-in tool of the agent is left out, as in
-// axe.
-func (w *Worker) addServers(o *toolOffer, def configs.Agent) error {
-	for _, server := range def.Servers {
-		set, ok := w.toolsets.find(ownKey(def.Name, server.Name))
+// addNamed adds the tools that an entry of the agent's key tools names.
+func (o *toolOffer) addNamed(ctx context.Context, name string) error {
+	set, glob, ok := configs.OfToolset(name)
+	if !ok {
+		return o.addBuiltin(name)
+	}
+	c, found, err := o.w.directory.find(ctx, set)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", errUnread, err)
+	case found && c.Toolset == "":
+		return fmt.Errorf("tools: %q: %s is an agent, and no toolset", name, set)
+	case found && c.Problem == "":
+		return o.addToolset(c, glob)
+	case c.Required:
+		return fmt.Errorf("the toolset %s is required: %s", set, c.Problem)
+	}
+	o.missing = append(o.missing, tool.Missing{Name: name, Why: cmp.Or(c.Problem, "no worker serves the toolset")})
+	return nil
+}
+
+// addServers adds the tools of the agent's own MCP servers. A tool of such a
+// server is left out if a built-in tool of the agent has its name, as in axe.
+func (o *toolOffer) addServers() error {
+	for _, server := range o.def.Servers {
+		set, ok := o.w.toolsets.find(ownKey(o.def.Name, server.Name))
 		if !ok {
 			continue // the file has changed at this moment
 		}
-		c := set.card(w.cfg.Name)
+		c := set.card(o.w.cfg.Name)
 		switch {
 		case c.Problem != "" && c.Required:
 			return fmt.Errorf("the MCP server %s is required: %s", server.Name, c.Problem)
@@ -154,11 +158,11 @@ func (w *Worker) addServers(o *toolOffer, def configs.Agent) error {
 			continue
 		}
 		for _, t := range c.Tools {
-			if slices.Contains(def.Tools, t.As) {
+			if slices.Contains(o.def.Tools, t.As) {
 				continue
 			}
 			err := o.add(run.ServedTool{
-				Name: t.As, By: def.Name, Tool: c.Name + "/" + t.Name, Effect: t.Effect, Timeout: t.Timeout,
+				Name: t.As, By: o.def.Name, Tool: c.Name + "/" + t.Name, Effect: t.Effect, Timeout: t.Timeout,
 				OnUnknown: t.OnUnknown,
 			}, provider.Tool{Description: t.Description, Schema: t.Schema})
 			if err != nil {
@@ -169,8 +173,8 @@ func (w *Worker) addServers(o *toolOffer, def configs.Agent) error {
 	return nil
 }
 
-// approvals returns the tools that a person approves, one by one: globs of tools
-// of toolsets stand for the tools in served.
+// approvals returns the tools that a person approves, one by one: globs of
+// tools of toolsets stand for the tools in served.
 func approvals(approve []string, served []run.ServedTool) []string {
 	var names []string
 	for _, t := range served {
@@ -183,14 +187,14 @@ func approvals(approve []string, served []run.ServedTool) []string {
 
 // definitionsOf returns the definitions of the served tools of a run that takes
 // over the tools of another one. Those of a toolset that is gone are left out.
-func (w *Worker) definitionsOf(served []run.ServedTool) []provider.Tool {
+func definitionsOf(w *Worker, served []run.ServedTool) []provider.Tool {
 	var all []provider.Tool
 	for _, t := range served {
 		var d provider.Tool
 		if t.Tool == "" {
 			b, _ := builtin.Find(t.Name)
 			d = b.Definition
-		} else if o, ok := w.announced(t); ok {
+		} else if o, ok := announced(w, t); ok {
 			d = provider.Tool{Name: t.Name, Description: o.Description, Schema: o.Schema}
 		}
 		if d.Name != "" {
@@ -200,9 +204,9 @@ func (w *Worker) definitionsOf(served []run.ServedTool) []provider.Tool {
 	return all
 }
 
-// announced returns a tool of a toolset as its workers announce it. For a tool of
-// an agent's own server, this worker's server says it.
-func (w *Worker) announced(t run.ServedTool) (OfferedTool, bool) {
+// announced returns a tool of a toolset as its workers announce it, or a tool
+// of an agent's own server as this worker's server lists it.
+func announced(w *Worker, t run.ServedTool) (OfferedTool, bool) {
 	if server, name, own := configs.OfToolset(t.Tool); own {
 		set, ok := w.toolsets.find(ownKey(t.By, server))
 		if !ok {
@@ -218,8 +222,8 @@ func (w *Worker) announced(t run.ServedTool) (OfferedTool, bool) {
 	return c.Tools[i], true
 }
 
-// toolAttrs are the attributes of a log message about an agent with tools. Every
-// host that serves the agent carries them out in its own workdir.
+// toolAttrs are the attributes of a log message about an agent with tools.
+// Every host that serves the agent carries them out in its own workdir.
 func toolAttrs(def configs.Agent) []any {
 	if len(def.Tools) == 0 {
 		return nil

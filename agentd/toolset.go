@@ -65,7 +65,7 @@ type servedToolset struct {
 	err   error
 }
 
-// replace sets the served toolsets. One whose file did not change goes on.
+// replace sets the served toolsets. A toolset goes on if its file did not change.
 func (s *toolsets) replace(defs map[string]configs.Toolset) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,9 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// shop is a toolset of the kind http, made outside of a bubble. Its service answers with the method, the
-// path and the body of each request, and fails for the order "none".
+// shop is a toolset of the kind http, made outside of a bubble. Its service
+// answers with the method, the path and the body of each request, and fails for
+// the order "none".
 func shop(t *testing.T) configs.Toolset {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -130,8 +131,8 @@ func TestToolsetIsNoAgent(t *testing.T) {
 	})
 }
 
-// TestToolsetPolicy: a policy names tools of toolsets by "set/tool", with a * at
-// the end. A person approves of those that a glob names.
+// TestToolsetPolicy: a policy names tools of toolsets by "set/tool", with a *
+// at the end. A person approves of those that a glob names.
 func TestToolsetPolicy(t *testing.T) {
 	t.Parallel()
 	set := shop(t)
@@ -176,8 +177,8 @@ func TestToolsetPolicy(t *testing.T) {
 	})
 }
 
-// TestToolsetReplaced: a toolset whose file changes offers its new tools to the
-// runs that begin, and one whose file is removed offers none.
+// TestToolsetReplaced: the tools of a changed file are offered to the
+// runs that begin, and those of a removed file are not.
 func TestToolsetReplaced(t *testing.T) {
 	t.Parallel()
 	set := shop(t)

@@ -19,10 +19,12 @@ type Reply struct {
 }
 
 // Request sends a request to a service on the same NATS system, once, and waits
-// for its answer until ctx ends. The error is ErrNoResponder if there is no such
-// service, and the cause of ctx if no answer came in time. A service may have
-// the request then.
-func (c *Conn) Request(ctx context.Context, subject string, header map[string]string, body []byte) (Reply, error) {
+// for its answer until ctx ends. The error is ErrNoResponder if there is no
+// such service, and the cause of ctx if no answer came in time. A service may
+// have the request then.
+func Request(
+	ctx context.Context, c *Conn, subject string, header map[string]string, body []byte,
+) (Reply, error) {
 	m := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: body}
 	for name, value := range header {
 		m.Header.Set(name, value)

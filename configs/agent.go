@@ -34,8 +34,8 @@ type Agent struct {
 	// Tools are the tools that the agent may use: names of built-in tools,
 	// and globs of tools of toolsets (OfToolset).
 	Tools []string
-	// ToolConf has the settings of tools, by name. A tool without any is not
-	// in it.
+	// ToolConf has the settings of tools, by name. A tool without any is
+	// not in it.
 	ToolConf map[string]ToolConfig
 	// Servers are MCP servers whose tools this agent alone may use.
 	Servers []Toolset

@@ -72,6 +72,11 @@ func TestAxe18Keys(t *testing.T) {
 				Name: "a", Kind: configs.ToolsetMCP, URL: "https://b/mcp", Headers: map[string]string{"A": "b"}, Timeout: 5 * time.Second,
 			}}
 		},
+		"[[mcp_servers]]\nname = 'a'\nurl = 'https://b'\n[[mcp_servers]]\nname = 'c'\nurl = 'https://d'": func(a *configs.Agent) {
+			a.Servers = []configs.Toolset{
+				{Name: "a", Kind: configs.ToolsetMCP, URL: "https://b"}, {Name: "c", Kind: configs.ToolsetMCP, URL: "https://d"},
+			}
+		},
 		"mcp_servers = [{name = 'a', command = 'b', args = ['c'], transport = 'stdio'}]\n[approve]\ntools = ['a/x']": func(a *configs.Agent) {
 			a.Servers = []configs.Toolset{{Name: "a", Kind: configs.ToolsetMCP, Command: []string{"b", "c"}}}
 			a.Approve = []string{"a/x"}

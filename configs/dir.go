@@ -41,9 +41,9 @@ type Definitions struct {
 }
 
 // LoadAll reads the agents in dir and the toolsets in ToolsetDir(dir), each
-// sorted by name. Its error joins one *Error for each invalid file, and for each
-// toolset that has the name of an agent. LoadAll returns the valid definitions
-// with the error. A directory of toolsets need not exist.
+// sorted by name. Its error joins one *Error for each invalid file, and for
+// each toolset that has the name of an agent. LoadAll returns the valid
+// definitions with the error. A directory of toolsets need not exist.
 func LoadAll(dir string) (Definitions, error) {
 	agents, err := LoadDir(dir)
 	d := Definitions{Agents: agents}

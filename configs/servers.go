@@ -20,8 +20,10 @@ type mcpServers struct {
 
 func (*mcpServers) open() {}
 
-// UnmarshalTOML reads a list of tables.
+// UnmarshalTOML reads a list of tables. The document decodes the whole list once
+// for each [[mcp_servers]].
 func (s *mcpServers) UnmarshalTOML(value any) error {
+	*s = mcpServers{}
 	tables, ok := tablesOf(value)
 	if !ok {
 		return errors.New("not a list of tables")
@@ -51,7 +53,8 @@ func tablesOf(value any) (tables []map[string]any, ok bool) {
 	return tables, ok
 }
 
-// mcpServer reads one entry. Wrong says what is wrong with it, "" if nothing is.
+// mcpServer reads one entry. Wrong says what is wrong with it, "" if nothing
+// is.
 func mcpServer(table map[string]any) (t Toolset, wrong string) {
 	t.Kind = ToolsetMCP
 	var transport, command string

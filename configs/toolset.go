@@ -25,8 +25,8 @@ import (
 // Toolset is the definition of a toolset, read from its file: tools that agents
 // of any worker may name as "toolset/tool".
 type Toolset struct {
-	// Name is a valid subjects.Agent, and the file's base name. No agent has
-	// the same name.
+	// Name is a valid subjects.Agent, and the file's base name. No agent
+	// has the same name.
 	Name string
 	// Description tells people about the toolset.
 	Description string
@@ -63,8 +63,8 @@ type Toolset struct {
 	Service string
 	// Sandbox says what the commands of the toolset may do.
 	Sandbox Sandbox
-	// Tools are the settings of the tools, by name. In a toolset of the kind
-	// command or http they are the tools.
+	// Tools are the settings of the tools, by name. In a toolset of the
+	// kind command or http they are the tools.
 	Tools map[string]ToolsetTool
 
 	// File is the path that the toolset was read from.
@@ -93,8 +93,8 @@ type ToolsetTool struct {
 	ToolConfig
 	// Description tells a model what the tool does.
 	Description string
-	// Parameters is the JSON Schema of the arguments, an object. It is empty
-	// where the server of the toolset describes its tools.
+	// Parameters is the JSON Schema of the arguments, an object. It is
+	// empty where the server of the toolset describes its tools.
 	Parameters json.RawMessage
 	// Command is the program of a tool of the kind command, and the
 	// program's arguments.
@@ -410,8 +410,8 @@ var placeholder = regexp.MustCompile(`\{[a-zA-Z0-9_-]+\}`)
 // variable matches ${NAME} in the value of a header.
 var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// resolve makes the directory absolute or relative to the current directory, and
-// replaces variables of the environment.
+// resolve makes the directory absolute or relative to the current directory,
+// and replaces variables of the environment.
 func (t *Toolset) resolve(dir string) *Error {
 	var err error
 	if t.Sandbox, err = t.Sandbox.expanded(); err != nil {

@@ -52,8 +52,8 @@ url = "https://example.com/{name}"
 		for _, step := range []struct {
 			name string
 			do   func() error
-			// want has the names in the new report, and ! for an error.
-			// It is "" for no report.
+			// want has the names in the new report, and ! for an
+			// error. It is "" for no report.
 			want string
 		}{
 			{"nothing", func() error { return nil }, ""},

@@ -78,8 +78,8 @@ type Entry struct {
 	// effect: it uses a tool that the agent's file names for that. It is
 	// empty for any other turn.
 	Approve string `json:"approve,omitzero"`
-	// Until is the run's deadline, for a turn that is deferred. No wait for a
-	// person lasts longer.
+	// Until is the run's deadline, for a turn that is deferred. No wait for
+	// a person lasts longer.
 	Until time.Time `json:"until,omitzero"`
 	// Cut says that an argument was too long for the supervisor, which was
 	// shown its beginning.

@@ -45,8 +45,8 @@ type ServedTool struct {
 	Name string `json:"name"`
 	// By is the agent or the toolset that serves the tool.
 	By string `json:"by"`
-	// Tool is the tool's name in its toolset, or "server/tool" for a tool of
-	// an agent's own MCP server. It is empty for a built-in tool.
+	// Tool is the tool's name in its toolset, or "server/tool" for a tool
+	// of an agent's own MCP server. It is empty for a built-in tool.
 	Tool   string     `json:"tool,omitzero"`
 	Effect ToolEffect `json:"effect"`
 	// Timeout bounds a call. 0 leaves it the rest of the run's own time.

@@ -79,7 +79,8 @@ func (s *station) work(
 		}
 	})
 	defer func() {
-		// Without a running bus there is no other worker to give work back to.
+		// Without a running bus there is no other worker to give work
+		// back to.
 		if !s.remote() {
 			s.worker.WaitIdle(ctx, drainTimeout)
 			screen.Silence()

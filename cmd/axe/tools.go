@@ -153,8 +153,9 @@ func (t *tools) list(ctx context.Context, args []string) error {
 	})
 }
 
-// servers returns the function that returns the workers that serve an agent or a
-// toolset. On a bus of its own there is this process alone, and it returns nil.
+// servers returns the function that returns the workers that serve an agent or
+// a toolset. On a bus of its own there is this process alone, and it returns
+// nil.
 func (t *tools) servers(ctx context.Context, conn *bus.Conn) (func(name string) []string, error) {
 	if !t.remote() {
 		return func(string) []string { return nil }, nil

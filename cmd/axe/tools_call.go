@@ -33,14 +33,14 @@ tool is called with {}.
 
 The call is made through the bus, as an agent's call is: it is a tool run of a
 tree with an id, it has an effect and a key, and it is carried out by a worker
-that serves the toolset. With --id a call that was made before is not made again:
-the command prints its result.
+that serves the toolset. With --id a call that was made before is not made
+again: the command prints its result.
 
 Exit codes: 0 the tool answered, 1 the tool failed, 2 usage or an unknown tool,
 3 the time was over, 130 interrupted.`
 
 	toolsCallExamples = `  axe tools call shop/get '{"order":"7"}'
-  axe tools call shop/refund '{"order":"7","cents":100}' --id refund-7 --server nats://127.0.0.1:4222
+  axe tools call shop/refund '{"order":"7","cents":100}' --id refund7
   jq -n '{order:"7"}' | axe tools call shop/get -`
 )
 
@@ -70,8 +70,8 @@ func toolsCallCommand() *cobra.Command {
 	return cmd
 }
 
-// toolCall is a call that a person makes. It is the task of the agent that makes
-// the call.
+// toolCall is a call that a person makes. It is the task of the agent that
+// makes the call.
 type toolCall struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
@@ -159,9 +159,9 @@ func (t *toolsCall) find(ctx context.Context, conn *bus.Conn, set, name string) 
 	return agentd.OfferedTool{}, unknown("%s", text)
 }
 
-// callerPrefix stands before the name of a toolset in the name of the agent that
-// makes people's calls of the toolset's tools. Only axe tools call serves such
-// agents.
+// callerPrefix stands before the name of a toolset in the name of the agent
+// that makes people's calls of the toolset's tools. Only axe tools call serves
+// such agents.
 const callerPrefix = "axe-tools-"
 
 // call makes a call. This process serves the agent that makes it. The agent's

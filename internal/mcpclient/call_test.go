@@ -94,8 +94,8 @@ func TestCallUnknownResult(t *testing.T) {
 	})
 }
 
-// TestCallContent: numbers and the order of keys of structured content reach the
-// model as the server sent them, and a part of an unknown type is named.
+// TestCallContent: numbers and the order of keys of structured content reach
+// the model as the server sent them, and a part of an unknown type is named.
 func TestCallContent(t *testing.T) {
 	rawServers(t, func(t *testing.T, s *Set) {
 		for result, want := range map[string]string{

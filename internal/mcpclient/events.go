@@ -85,8 +85,8 @@ func (t *eventTap) endEvent() bool {
 	return err == nil
 }
 
-// end takes the end of the stream, which ends the last event. It reports whether
-// that was whole.
+// end takes the end of the stream, which ends the last event. It reports
+// whether that was whole.
 func (t *eventTap) end() bool {
 	t.endLine()
 	return len(t.data) == 0 || t.endEvent()

@@ -60,8 +60,8 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// The beginnings and ends of an answer, as SDKs write it: with the id before the
-// result, or behind it.
+// The beginnings and ends of an answer, as SDKs write it: with the id before
+// the result, or behind it.
 var (
 	idFirst     = regexp.MustCompile(`^\{"jsonrpc": ?"2\.0", ?"id": ?(\d{1,15}), ?"(?:result|error)":`)
 	resultFirst = regexp.MustCompile(`^\{(?:"jsonrpc": ?"2\.0", ?)?"(?:result|error)":`)

@@ -18,8 +18,8 @@ import (
 const (
 	// maxTools bounds the tools that a server offers.
 	maxTools = 128
-	// maxDefinitions bounds the names, descriptions and schemas of the tools
-	// together, in bytes.
+	// maxDefinitions bounds the names, descriptions and schemas of the
+	// tools together, in bytes.
 	maxDefinitions = 1 << 20
 	// maxPages bounds the pages of a list.
 	maxPages = 128
@@ -126,8 +126,8 @@ func (c *session) page(ctx context.Context, cursor string) (page, error) {
 	return p, nil
 }
 
-// offered returns the tools that the definition of the toolset allows. It leaves
-// out tools that no model can call, and says so in the log.
+// offered returns the tools that the definition of the toolset allows. It
+// leaves out tools that no model can call, and says so in the log.
 func (s *Set) offered(ctx context.Context, all []definition) ([]toolset.Tool, error) {
 	tools, size := []toolset.Tool{}, 0
 	seen := map[string]bool{}

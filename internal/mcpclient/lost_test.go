@@ -138,8 +138,8 @@ func breaking(t *testing.T, broken http.HandlerFunc) configs.Toolset {
 	}))
 }
 
-// TestBadAnswers: a call is lost if it may have reached its server and no answer
-// came. A refusal is an answer. In both cases the connection goes on.
+// TestBadAnswers: a call is lost if it may have reached its server and no
+// answer came. A refusal is an answer. In both cases the connection goes on.
 func TestBadAnswers(t *testing.T) {
 	status := func(code int, kind, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {

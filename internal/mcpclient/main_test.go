@@ -174,7 +174,8 @@ func serverWith(o *mcp.ServerOptions) *mcp.Server {
 		return nil, nil
 	})
 	s.AddTool(tool("wait"), func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		// The test that has this address is told of the begin and the end.
+		// The test that has this address is told of the begin and the
+		// end.
 		report, err := net.Dial("tcp", os.Getenv("MCP_TEST_REPORT"))
 		if err != nil {
 			return nil, err

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// grace is the time that a process has to end after its input was closed,
-	// and again after SIGTERM.
+	// grace is the time that a process has to end after its input was
+	// closed, and again after SIGTERM.
 	grace = 2 * time.Second
 	// drain is the time in which the output of a process that has ended is
 	// read. A stranger may hold the pipe open.
@@ -28,8 +28,8 @@ const (
 type process struct {
 	def configs.Toolset
 	log *slog.Logger
-	// grace is the constant of that name, and limit is maxMessage, except in
-	// tests.
+	// grace is the constant of that name, and limit is maxMessage, except
+	// in tests.
 	grace time.Duration
 	limit int
 

@@ -33,8 +33,8 @@ func npmServer(t *testing.T, name string, arguments ...string) []string {
 	return append([]string{"node", script}, arguments...)
 }
 
-// TestReferenceFilesystem: the reference server of files lists its tools, reads and
-// writes files, and refuses others.
+// TestReferenceFilesystem: the reference server of files lists its tools, reads
+// and writes files, and refuses others.
 func TestReferenceFilesystem(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("hello"), 0o600); err != nil {

@@ -193,8 +193,8 @@ func (n *notifications) Read(p []byte) (int, error) {
 	return k, err
 }
 
-// readAnswer reads an answer that is no stream, of at most limit bytes. It notes
-// the answer in the exchange, and gives its bytes back to the response.
+// readAnswer reads an answer that is no stream, of at most limit bytes. It
+// notes the answer in the exchange, and gives its bytes back to the response.
 func readAnswer(resp *http.Response, x *exchange, limit int) error {
 	if kind := mediaType(resp); kind != "application/json" {
 		return fmt.Errorf("the server answered with the media type %q, which is not MCP: %w", kind, toolset.ErrLost)

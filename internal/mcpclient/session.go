@@ -25,11 +25,11 @@ const protocolWithHeaders = "2026-07-28"
 // server is an MCP server that is to be connected once: a process or a URL.
 type server interface {
 	mcp.Transport
-	// stop ends everything that Connect has started, and returns when it has
-	// ended. It may be called more than once.
+	// stop ends everything that Connect has started, and returns when it
+	// has ended. It may be called more than once.
 	stop()
-	// failure is the reason why the server has ended. It is nil if it has not,
-	// or if the reason is not known.
+	// failure is the reason why the server has ended. It is nil if it has
+	// not, or if the reason is not known.
 	failure() error
 }
 
@@ -42,8 +42,8 @@ type session struct {
 	over chan struct{}
 	// listing has a token while the tools are listed.
 	listing chan struct{}
-	// pages are the pages of the newest list, by cursor. The token of listing
-	// guards them.
+	// pages are the pages of the newest list, by cursor. The token of
+	// listing guards them.
 	pages map[string]page
 }
 
@@ -51,7 +51,8 @@ type session struct {
 func (s *Set) dial(ctx context.Context) (*session, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "axe", Version: version()}, &mcp.ClientOptions{
 		Logger: s.log,
-		// Axe offers a server neither roots nor sampling nor elicitation.
+		// Axe offers a server neither roots nor sampling nor
+		// elicitation.
 		Capabilities: &mcp.ClientCapabilities{},
 		// Results that ask for input are for resultOf.
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
@@ -146,8 +147,8 @@ func (c *session) call(ctx context.Context, tool string, arguments json.RawMessa
 	})
 }
 
-// describe lists the tools once before the first call by HTTP. The SDK needs the
-// definitions, since a tool may want arguments in headers of the request.
+// describe lists the tools once before the first call by HTTP. The SDK needs
+// the definitions, since a tool may want arguments in headers of the request.
 // Without them the server says which header it misses.
 func (c *session) describe(ctx context.Context) {
 	if _, ok := c.server.(*remote); ok && c.client.InitializeResult().ProtocolVersion >= protocolWithHeaders {

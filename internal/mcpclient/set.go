@@ -17,11 +17,12 @@ import (
 const (
 	// connectTime bounds the start of a server until its first answer.
 	connectTime = 30 * time.Second
-	// firstPause is the pause after the first failure of a server. It doubles
-	// with each failure, up to lastPause.
+	// firstPause is the pause after the first failure of a server. It
+	// doubles with each failure, up to lastPause.
 	firstPause = 500 * time.Millisecond
 	lastPause  = 30 * time.Second
-	// settled is the life of a connection after which its end is no failure.
+	// settled is the life of a connection after which its end is no
+	// failure.
 	settled = lastPause
 	// endingTime bounds the wait for the end of a broken connection.
 	endingTime = 5 * time.Second
@@ -29,7 +30,8 @@ const (
 
 var (
 	errClosed = errors.New("the toolset is closed")
-	// errConnecting is the cause if a server does not answer when it starts.
+	// errConnecting is the cause if a server does not answer when it
+	// starts.
 	errConnecting = fmt.Errorf("it did not answer within %v", connectTime)
 )
 

@@ -38,14 +38,16 @@ var errNoProgram = errors.New("sandbox: no program was given")
 // Config says how a program runs. The zero value with a Dir is the strictest:
 // the program reads Dir and the system's directories, and writes its TMPDIR.
 type Config struct {
-	// Dir is the absolute working directory. The program may read all of it.
+	// Dir is the absolute working directory. The program may read all of
+	// it.
 	Dir string
-	// Write lists the directories that the program may write and read. Paths
-	// are absolute or below Dir. Below Dir, a symbolic link may not lead out of
-	// it. A directory that does not exist is an error.
+	// Write lists the directories that the program may write and read.
+	// Paths are absolute or below Dir. Below Dir, a symbolic link may not
+	// lead out of it. A directory that does not exist is an error.
 	Write []string
 	// Read lists more directories and files that the program may read and
-	// execute. Paths are as in Write. A path that does not exist is left out.
+	// execute. Paths are as in Write. A path that does not exist is left
+	// out.
 	Read []string
 	// Network lets the program use TCP and UDP, to every host.
 	Network bool
@@ -54,21 +56,22 @@ type Config struct {
 	// Namespaces adds namespaces of processes and mounts. Set it to
 	// Means.Namespaces: where the kernel does not allow them, Run fails.
 	Namespaces bool
-	// Off runs the program without a sandbox and without the limits below on
-	// processes, memory and files.
+	// Off runs the program without a sandbox and without the limits below
+	// on processes, memory and files.
 	Off bool
 
-	// MaxProcs is the number of processes that the program may have at once.
-	// The helper counts them four times a second, and kills the program that
-	// has more. RLIMIT_NPROC cannot do this: it counts all processes of the
-	// user, so that programs side by side would starve each other. The default
-	// is DefaultMaxProcs.
+	// MaxProcs is the number of processes that the program may have at
+	// once. The helper counts them four times a second, and kills the
+	// program that has more. RLIMIT_NPROC cannot do this: it counts all
+	// processes of the user, so that programs side by side would starve
+	// each other. The default is DefaultMaxProcs.
 	MaxProcs int
 	// MaxMemory is the number of bytes of private memory. The kernel holds
-	// each process to it (RLIMIT_DATA), and the helper all of them together,
-	// four times a second. The default is DefaultMaxMemory.
+	// each process to it (RLIMIT_DATA), and the helper all of them
+	// together, four times a second. The default is DefaultMaxMemory.
 	MaxMemory int64
-	// MaxFile is the size of a file in bytes. The default is DefaultMaxFile.
+	// MaxFile is the size of a file in bytes. The default is
+	// DefaultMaxFile.
 	MaxFile int64
 	// MaxOpen is the number of open files of a process. The default is
 	// DefaultMaxOpen.
@@ -77,8 +80,8 @@ type Config struct {
 	// Grace is the time between SIGTERM and SIGKILL. The default is
 	// DefaultGrace.
 	Grace time.Duration
-	// Head and Tail are the numbers of bytes of output that are kept from the
-	// beginning and from the end. The default is DefaultKeep each.
+	// Head and Tail are the numbers of bytes of output that are kept from
+	// the beginning and from the end. The default is DefaultKeep each.
 	Head, Tail int
 	// Apart keeps the standard error apart from the output
 	// (Result.Errors).

@@ -12,7 +12,7 @@ import (
 	"github.com/axebus/axe/internal/toolset"
 )
 
-// commandSet returns a toolset of the kind command whose tool runs a script.
+// commandSet returns a toolset of the kind command. Its tool runs a script.
 func commandSet(t *testing.T, script string) toolset.Set {
 	t.Helper()
 	dir := t.TempDir()
@@ -24,9 +24,9 @@ func commandSet(t *testing.T, script string) toolset.Set {
 	})
 }
 
-// TestCommand: a program reads the arguments on its standard input. Its standard
-// output is the result. The standard error is part of the error of a program
-// that fails.
+// TestCommand: a program reads the arguments on its standard input. Its
+// standard output is the result. The standard error is part of the error of a
+// program that fails.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, script, want string }{
@@ -48,8 +48,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestCommandStopped: the end of the context ends the program, and the result is
-// what it printed until then.
+// TestCommandStopped: the end of the context ends the program, and the result
+// is what it printed until then.
 func TestCommandStopped(t *testing.T) {
 	t.Parallel()
 	enough := errors.New("enough")

@@ -65,8 +65,8 @@ func fill(template string, args map[string]any, escape func(name, value string) 
 	return filled, failed
 }
 
-// scalar returns an argument as text. A list, an object or a missing argument is
-// an error.
+// scalar returns an argument as text. A list, an object or a missing argument
+// is an error.
 func scalar(name string, args map[string]any) (string, error) {
 	switch v := args[name].(type) {
 	case nil:

@@ -26,9 +26,9 @@ import (
 // request.
 func HTTP(def configs.Toolset) Set {
 	return &httpSet{static: static{defined(def)}, def: def, client: &http.Client{
-		// A connection that is used again may break under a request, and
-		// the library then sends a request with an Idempotency-Key once
-		// more.
+		// A connection that is used again may break under a request,
+		// and the library then sends a request with an Idempotency-Key
+		// once more.
 		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
 		CheckRedirect: sameHost,
 	}}

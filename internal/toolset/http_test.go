@@ -17,8 +17,7 @@ import (
 	"github.com/axebus/axe/internal/toolset"
 )
 
-// httpSet returns a toolset of the kind http with one tool, whose URL is below a
-// server. Its arguments are written as JSON.
+// httpSet returns a toolset of the kind http with one tool.
 func httpSet(tool configs.ToolsetTool) toolset.Set {
 	return toolset.HTTP(configs.Toolset{
 		Kind: configs.ToolsetHTTP, Headers: map[string]string{"Authorization": "Bearer s3cret"},
@@ -69,8 +68,8 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// TestHTTPAnswers shows what a model reads of answers that are no plain success.
-// No error has the URL in it, which may hold a secret.
+// TestHTTPAnswers shows what a model reads of answers that are no plain
+// success. No error has the URL in it, which may hold a secret.
 func TestHTTPAnswers(t *testing.T) {
 	t.Parallel()
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

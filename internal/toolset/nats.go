@@ -16,8 +16,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// Headers of a request to a service. Nats-Msg-Id and Axe-Key have the key of the
-// call.
+// Headers of a request to a service. Nats-Msg-Id and Axe-Key have the key of
+// the call.
 const (
 	headerMsgID = "Nats-Msg-Id"
 	headerKey   = "Axe-Key"
@@ -75,7 +75,7 @@ type endpoint struct {
 
 // endpoints asks one instance of the service for its endpoints.
 func (s *natsSet) endpoints(ctx context.Context) ([]endpoint, error) {
-	reply, err := s.conn.Request(ctx, "$SRV.INFO."+s.def.Service, nil, nil)
+	reply, err := bus.Request(ctx, s.conn, "$SRV.INFO."+s.def.Service, nil, nil)
 	if errors.Is(err, bus.ErrNoResponder) {
 		return nil, fmt.Errorf("no instance of the service %s is there", s.def.Service)
 	}
@@ -127,7 +127,7 @@ func (s *natsSet) Call(ctx context.Context, c Call) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	reply, err := s.conn.Request(ctx, subject, map[string]string{headerMsgID: c.Key, headerKey: c.Key}, body)
+	reply, err := bus.Request(ctx, s.conn, subject, map[string]string{headerMsgID: c.Key, headerKey: c.Key}, body)
 	switch {
 	case errors.Is(err, bus.ErrNoResponder), ctx.Err() != nil:
 		return Result{}, err

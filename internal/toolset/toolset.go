@@ -20,9 +20,10 @@ type Set interface {
 	// Changed has a token after Tools may have begun to return others.
 	Changed() <-chan struct{}
 	// Call carries out a tool. The error is for the model: the call failed,
-	// or the tool could not be asked. It wraps ErrLost if the tool was asked
-	// and gave no answer, so that it may have taken effect. If ctx ends, the
-	// call is cancelled, and the result is what there was until then.
+	// or the tool could not be asked. It wraps ErrLost if the tool was
+	// asked and gave no answer, so that it may have taken effect. If ctx
+	// ends, the call is cancelled, and the result is what there was until
+	// then.
 	Call(ctx context.Context, c Call) (Result, error)
 	// Close ends what the set has started. It is called once, after the
 	// last call.

@@ -156,8 +156,8 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestDefinitionsOfToolsets: the toolset of a file that becomes invalid is kept,
-// unless an agent has taken its name.
+// TestDefinitionsOfToolsets: the toolset of a file that becomes invalid is
+// kept, unless an agent has taken its name.
 func TestDefinitionsOfToolsets(t *testing.T) {
 	d := definitions{dir: "agents", log: slog.New(slog.DiscardHandler)}
 	web := configs.Toolset{Name: "web", File: "tools/web.toml"}

@@ -17,8 +17,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// definitions keeps the last valid definition of each agent and toolset, so that
-// it stays available while a person edits its file.
+// definitions keeps the last valid definition of each agent and toolset, so
+// that it stays available while a person edits its file.
 type definitions struct {
 	dir      string
 	log      *slog.Logger
@@ -29,8 +29,8 @@ type definitions struct {
 }
 
 // merge returns the agents and toolsets to serve, and those that cannot be
-// served. Its arguments are the results of configs.LoadAll. Each error is logged
-// once.
+// served. Its arguments are the results of configs.LoadAll. Each error is
+// logged once.
 func (d *definitions) merge(
 	ctx context.Context, defs configs.Definitions, err error,
 ) (configs.Definitions, []agentd.Broken) {

@@ -17,7 +17,8 @@ import (
 
 // Report is the result of a check of a directory of agents.
 type Report struct {
-	// Agents is the number of agents' files, those that do not load included.
+	// Agents is the number of agents' files, those that do not load
+	// included.
 	Agents   int             `json:"agents"`
 	Errors   int             `json:"errors"`
 	Warnings int             `json:"warnings"`
@@ -25,9 +26,9 @@ type Report struct {
 }
 
 // Check checks all agents of the worker's directory, each by itself and as each
-// other's sub-agents. Elsewhere reports whether another worker serves an agent or
-// a toolset; nil means that there is no other worker. Check fails if it cannot read the directory. The
-// caller calls Load first.
+// other's sub-agents. Elsewhere reports whether another worker serves an agent
+// or a toolset; nil means that there is no other worker. Check fails if it
+// cannot read the directory. The caller calls Load first.
 func (f *WorkerFlags) Check(elsewhere func(name string) (check.Kind, bool)) (Report, error) {
 	defs, invalid, err := LoadAll(f.Agents)
 	if err != nil {

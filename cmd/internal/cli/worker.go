@@ -179,8 +179,8 @@ func (f *WorkerFlags) Open(model string) (p provider.Provider, name string, err 
 }
 
 // workerName makes a name of the last 40 bytes of the host's name and of the
-// process id. The names of an orchestrator's hosts differ at their ends, and all
-// workers may have process id 1 there.
+// process id. The names of an orchestrator's hosts differ at their ends, and
+// all workers may have process id 1 there.
 func workerName() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
