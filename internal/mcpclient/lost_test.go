@@ -125,6 +125,7 @@ func TestStartFails(t *testing.T) {
 
 // breaking is a server whose calls of tools are answered by broken.
 func breaking(t *testing.T, broken http.HandlerFunc) configs.Toolset {
+	t.Helper()
 	return service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Mcp-Method") == "tools/call" {
 			var call struct {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -38,6 +39,10 @@ func TestEnvironment(t *testing.T) {
 
 // alive reports whether a process is there and no zombie.
 func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // Linux alone has it
+	if err == nil && bytes.Contains(stat, []byte(") Z ")) {
+		return false
+	}
 	return syscall.Kill(pid, 0) == nil
 }
 
