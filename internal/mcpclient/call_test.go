@@ -67,8 +67,12 @@ func TestCallAsks(t *testing.T) {
 	transports(t, func(t *testing.T, def configs.Toolset) {
 		t.Helper()
 		err := callError(t, open(t, def), "ask", `{}`)
-		if !strings.Contains(err.Error(), "input") || errors.Is(err, toolset.ErrLost) {
-			t.Errorf("error %v, want one about input", err)
+		want := "the tool asks for input"
+		if strings.HasSuffix(t.Name(), "2025-11-25") {
+			want = "elicitation" // a request of the server, which axe refuses
+		}
+		if !strings.Contains(err.Error(), want) || errors.Is(err, toolset.ErrLost) {
+			t.Errorf("error %v, want %q", err, want)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -351,4 +352,24 @@ func TestCancelStuckServer(t *testing.T) {
 		cancel()
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+// TestWriteBroken: a request counts as sent unless its write fails.
+func TestWriteBroken(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		out, in, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if broken {
+			_ = out.Close()
+		}
+		x := &exchange{}
+		c := newStdio(&process{pipes: pipes{in: in}, limit: maxMessage})
+		err = c.write(line{bytes: []byte("{}\n"), exchange: x})
+		if (err != nil) != broken || x.sent == broken {
+			t.Errorf("broken %v: error %v, sent %v", broken, err, x.sent)
+		}
+		closeAll(out, in)
+	}
 }

@@ -56,16 +56,31 @@ func TestCloseEndsGroup(t *testing.T) {
 		p.grace = 50 * time.Millisecond
 		return p
 	}
-	var server, child int
-	if _, err := fmt.Sscan(callText(t, s, "pids", `{}`), &server, &child); err != nil {
+	pids := processes(t, s)
+	s.Close()
+	end(t, pids)
+}
+
+// processes are the ids of a stubborn server and of its child.
+func processes(t *testing.T, s *Set) []int {
+	t.Helper()
+	pids := make([]int, 2)
+	if _, err := fmt.Sscan(callText(t, s, "pids", `{}`), &pids[0], &pids[1]); err != nil {
 		t.Fatal(err)
 	}
-	if !alive(server) || !alive(child) {
-		t.Fatal("the processes are not there")
+	for _, pid := range pids {
+		if !alive(pid) {
+			t.Fatalf("process %d is not there", pid)
+		}
 	}
-	s.Close()
+	return pids
+}
+
+// end waits until processes have ended. A stranger reaps the child.
+func end(t *testing.T, pids []int) {
+	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
-	for alive(server) || alive(child) { // the child is reaped by another process
+	for slices.ContainsFunc(pids, alive) {
 		if time.Now().After(deadline) {
 			t.Fatal("the processes are still there")
 		}
@@ -77,12 +92,11 @@ func TestCloseEndsGroup(t *testing.T) {
 // that the end of the connection is seen.
 func TestDeathEndsGroup(t *testing.T) {
 	s := open(t, program(t, "stubborn"))
-	c, err := s.session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	pids := processes(t, s)
+	c := s.current
 	_ = c.server.(*process).cmd.Process.Kill()
 	<-c.over
+	end(t, pids)
 }
 
 // TestGreeting: a line on standard output that is no message is passed over.
