@@ -136,7 +136,8 @@ func (s *Set) offered(ctx context.Context, all []definition) ([]toolset.Tool, er
 			continue
 		}
 		if why := flaw(d, seen); why != "" {
-			s.log.WarnContext(ctx, "left out a tool of an MCP server", slog.String("tool", d.Name), slog.String("reason", why))
+			s.log.WarnContext(ctx, "left out a tool of an MCP server",
+				slog.String("tool", d.Name), slog.String("reason", why))
 			continue
 		}
 		seen[d.Name] = true

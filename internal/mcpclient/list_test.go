@@ -36,6 +36,7 @@ func names(t *testing.T, s *Set) []string {
 // the bytes.
 func TestToolsAsSent(t *testing.T) {
 	rawServers(t, func(t *testing.T, s *Set) {
+		t.Helper()
 		want := []toolset.Tool{
 			{Name: "b", Schema: json.RawMessage(
 				`{ "type":"object","properties":{"z":{"type":"number"},"a":{"const":1.50}}}`)},
@@ -187,6 +188,7 @@ func TestToolsMalformed(t *testing.T) {
 // TestToolsChange: the token of Changed tells that the server has other tools.
 func TestToolsChange(t *testing.T) {
 	transports(t, func(t *testing.T, def configs.Toolset) {
+		t.Helper()
 		s := open(t, def)
 		before := names(t, s)
 		select {

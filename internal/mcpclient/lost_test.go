@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -104,8 +105,11 @@ func TestStartFails(t *testing.T) {
 		def  configs.Toolset
 		want []string
 	}{
-		"exits":     {program(t, "broken"), []string{"exit status 3", "no token is set"}},
-		"no file":   {configs.Toolset{Name: "test", Command: []string{"./missing"}}, []string{"missing", "no such file"}},
+		"exits": {program(t, "broken"), []string{"exit status 3", "no token is set"}},
+		"no file": {
+			configs.Toolset{Name: "test", Command: []string{"./missing"}},
+			[]string{"missing", "no such file"},
+		},
 		"no server": {configs.Toolset{Name: "test", Command: []string{"true"}}, []string{"has ended (exit status 0)"}},
 		"no host":   {configs.Toolset{Name: "test", URL: "http://127.0.0.1:1"}, []string{"connection refused"}},
 	} {
@@ -122,6 +126,7 @@ func TestStartFails(t *testing.T) {
 
 // breaking is a server whose calls of tools are answered by broken.
 func breaking(t *testing.T, broken http.HandlerFunc) configs.Toolset {
+	t.Helper()
 	return service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Mcp-Method") == "tools/call" {
 			var call struct {
@@ -149,27 +154,29 @@ func TestBadAnswers(t *testing.T) {
 			_, _ = io.WriteString(w, body)
 		}
 	}
+	const kind, events = "application/json", "text/event-stream"
 	rpc := `{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"no such tree"}}`
+	other := strings.ReplaceAll(rpc, "ID", "77")
 	for name, tt := range map[string]struct {
 		broken http.HandlerFunc
 		want   string
 		lost   bool
 	}{
 		"hang up":        {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF", true},
-		"broken stream":  {status(200, "text/event-stream", "event: message\ndata: {\"jso"), "without response", true},
+		"broken stream":  {status(200, events, "event: message\ndata: {\"jso"), "without response", true},
 		"broken body":    {brokenBody, "unexpected EOF", true},
-		"no JSON":        {status(200, "application/json", "<html>"), "malformed", true},
-		"another answer": {status(200, "application/json", strings.ReplaceAll(rpc, "ID", "77")), "malformed", true},
-		"another event":  {status(200, "text/event-stream", "data: "+strings.ReplaceAll(rpc, "ID", "77")), "without response", true},
+		"no JSON":        {status(200, kind, "<html>"), "malformed", true},
+		"another answer": {status(200, kind, other), "malformed", true},
+		"another event":  {status(200, events, "data: "+other), "without response", true},
 		"a page":         {status(200, "text/html", "<html>"), "text/html", true},
 		"no body":        {status(202, "", ""), "not MCP", true},
 		"gateway":        {status(502, "text/plain", "upstream"), "502 Bad Gateway: upstream", true},
 		"broken server":  {status(500, "text/plain", ""), "500", true},
-		"error of a 500": {status(500, "application/json", rpc), "no such tree", false},
+		"error of a 500": {status(500, kind, rpc), "no such tree", false},
 		"forbidden":      {status(403, "text/plain", "not you"), "403 Forbidden: not you", false},
-		"error":          {status(200, "application/json", rpc), "no such tree", false},
-		"error of a 400": {status(400, "application/json", rpc), "no such tree", false},
-		"error event":    {status(200, "text/event-stream", "data: "+rpc), "no such tree", false},
+		"error":          {status(200, kind, rpc), "no such tree", false},
+		"error of a 400": {status(400, kind, rpc), "no such tree", false},
+		"error event":    {status(200, events, "data: "+rpc), "no such tree", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, breaking(t, tt.broken))
@@ -304,7 +311,7 @@ func testCancel(t *testing.T, s *Set, began, ended <-chan struct{}) {
 
 // TestCancelReachesProcess: the same over standard input and output.
 func TestCancelReachesProcess(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,4 +352,24 @@ func TestCancelStuckServer(t *testing.T) {
 		cancel()
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+// TestWriteBroken: a request counts as sent unless its write fails.
+func TestWriteBroken(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		out, in, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if broken {
+			_ = out.Close()
+		}
+		x := &exchange{}
+		c := newStdio(&process{pipes: pipes{in: in}, limit: maxMessage})
+		err = c.write(line{bytes: []byte("{}\n"), exchange: x})
+		if (err != nil) != broken || x.sent == broken {
+			t.Errorf("broken %v: error %v, sent %v", broken, err, x.sent)
+		}
+		closeAll(out, in)
+	}
 }

@@ -68,7 +68,7 @@ func serve(name string) {
 // input and SIGTERM.
 func serveStubborn() {
 	signal.Ignore(syscall.SIGTERM)
-	child := exec.Command("sh", "-c", "trap '' TERM; while :; do sleep 1; done")
+	child := exec.CommandContext(context.Background(), "sh", "-c", "trap '' TERM; while :; do sleep 1; done")
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	if err := child.Start(); err != nil {
 		os.Exit(1)
@@ -93,7 +93,8 @@ func serveRaw() {
 }
 
 // rawTools are the tools of the raw servers, as they send them.
-var rawTools = `[{"name":"b","inputSchema":{ "type":"object","properties":{"z":{"type":"number"},"a":{"const":1.50}}}},` +
+const rawTools = `[{"name":"b",` +
+	`"inputSchema":{ "type":"object","properties":{"z":{"type":"number"},"a":{"const":1.50}}}},` +
 	`{"description":"first <by> name","inputSchema":{"type":"object"},"name":"a"}]`
 
 // rawAnswer answers a message byte for byte. A call of a tool gets the argument
@@ -174,9 +175,8 @@ func serverWith(o *mcp.ServerOptions) *mcp.Server {
 		return nil, nil
 	})
 	s.AddTool(tool("wait"), func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		// The test that has this address is told of the begin and the
-		// end.
-		report, err := net.Dial("tcp", os.Getenv("MCP_TEST_REPORT"))
+		// The test that has this address is told of the begin and the end.
+		report, err := new(net.Dialer).DialContext(ctx, "tcp", os.Getenv("MCP_TEST_REPORT"))
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -38,6 +39,10 @@ func TestEnvironment(t *testing.T) {
 
 // alive reports whether a process is there and no zombie.
 func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // Linux alone has it
+	if err == nil && bytes.Contains(stat, []byte(") Z ")) {
+		return false
+	}
 	return syscall.Kill(pid, 0) == nil
 }
 
@@ -51,16 +56,31 @@ func TestCloseEndsGroup(t *testing.T) {
 		p.grace = 50 * time.Millisecond
 		return p
 	}
-	var server, child int
-	if _, err := fmt.Sscan(callText(t, s, "pids", `{}`), &server, &child); err != nil {
+	pids := processes(t, s)
+	s.Close()
+	end(t, pids)
+}
+
+// processes are the ids of a stubborn server and of its child.
+func processes(t *testing.T, s *Set) []int {
+	t.Helper()
+	pids := make([]int, 2)
+	if _, err := fmt.Sscan(callText(t, s, "pids", `{}`), &pids[0], &pids[1]); err != nil {
 		t.Fatal(err)
 	}
-	if !alive(server) || !alive(child) {
-		t.Fatal("the processes are not there")
+	for _, pid := range pids {
+		if !alive(pid) {
+			t.Fatalf("process %d is not there", pid)
+		}
 	}
-	s.Close()
+	return pids
+}
+
+// end waits until processes have ended. A stranger reaps the child.
+func end(t *testing.T, pids []int) {
+	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
-	for alive(server) || alive(child) { // the child is reaped by another process
+	for slices.ContainsFunc(pids, alive) {
 		if time.Now().After(deadline) {
 			t.Fatal("the processes are still there")
 		}
@@ -72,12 +92,11 @@ func TestCloseEndsGroup(t *testing.T) {
 // that the end of the connection is seen.
 func TestDeathEndsGroup(t *testing.T) {
 	s := open(t, program(t, "stubborn"))
-	c, err := s.session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	pids := processes(t, s)
+	c := s.current
 	_ = c.server.(*process).cmd.Process.Kill()
 	<-c.over
+	end(t, pids)
 }
 
 // TestGreeting: a line on standard output that is no message is passed over.

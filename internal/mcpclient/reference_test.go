@@ -41,7 +41,11 @@ func TestReferenceFilesystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := open(t, configs.Toolset{
-		Name: "files", Command: npmServer(t, "server-filesystem", dir), Workdir: dir, Trust: true, Allow: []string{"*_file", "*_text_file"},
+		Name:    "files",
+		Command: npmServer(t, "server-filesystem", dir),
+		Workdir: dir,
+		Trust:   true,
+		Allow:   []string{"*_file", "*_text_file"},
 	})
 	tools, err := s.Tools(t.Context())
 	if err != nil {
@@ -89,7 +93,7 @@ func TestReferenceEverything(t *testing.T) {
 // freeAddress is an address of this host at which nothing listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +105,7 @@ func freeAddress(t *testing.T) string {
 func listens(t *testing.T, address string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		conn, err := net.Dial("tcp", address)
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 		if err == nil {
 			_ = conn.Close()
 			return
@@ -147,8 +151,10 @@ func everythingFiles(t *testing.T, s *Set) {
 	}{
 		{"get-tiny-image", `{}`, "get-tiny-image-1.png: image/png", []string{"image/png"}},
 		{"get-resource-links", `{"count":2}`, "[link to demo://", nil},
-		{"get-resource-reference", `{"resourceType":"Blob","resourceId":1}`, "[file get-resource-reference-1",
-			[]string{"text/plain"}},
+		{
+			"get-resource-reference", `{"resourceType":"Blob","resourceId":1}`, "[file get-resource-reference-1",
+			[]string{"text/plain"},
+		},
 		{"get-resource-reference", `{"resourceType":"Text","resourceId":1}`, "[resource demo://", nil},
 		{"get-structured-content", `{"location":"Chicago"}`, "temperature", nil},
 		{"trigger-long-running-operation", `{"duration":1,"steps":2}`, "completed", nil},

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/internal/toolset"
 )
 
 // KeyMeta is the field of _meta in which a server finds the key of a call. The
@@ -135,13 +136,13 @@ func (c *session) close() {
 }
 
 // call asks the server to carry out a tool, and returns the JSON of its result.
-func (c *session) call(ctx context.Context, tool string, arguments json.RawMessage, key string) (json.RawMessage, error) {
+func (c *session) call(ctx context.Context, call toolset.Call) (json.RawMessage, error) {
 	c.describe(ctx)
 	return request(ctx, func(ctx context.Context) error {
 		_, err := c.client.CallTool(ctx, &mcp.CallToolParams{
-			Meta:      mcp.Meta{KeyMeta: key},
-			Name:      tool,
-			Arguments: arguments,
+			Meta:      mcp.Meta{KeyMeta: call.Key},
+			Name:      call.Tool,
+			Arguments: call.Arguments,
 		})
 		return err
 	})

@@ -115,12 +115,11 @@ func (s *Set) Call(ctx context.Context, call toolset.Call) (res toolset.Result, 
 	if !s.allows(call.Tool) {
 		return toolset.Result{}, fmt.Errorf("the toolset %q does not offer the tool %q", s.def.Name, call.Tool)
 	}
-	arguments, err := object(call.Arguments)
-	if err != nil {
+	if call.Arguments, err = object(call.Arguments); err != nil {
 		return toolset.Result{}, err
 	}
 	err = s.use(ctx, func(c *session) error {
-		raw, err := c.call(ctx, call.Tool, arguments, call.Key)
+		raw, err := c.call(ctx, call)
 		if err != nil {
 			return err
 		}
