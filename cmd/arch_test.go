@@ -75,7 +75,7 @@ var allowedImports = map[string][]string{
 
 	"internal/mcpserver": {
 		"agentd", "agentd/run", "bus", "client", "internal/pause", "subjects",
-		"github.com/modelcontextprotocol/go-sdk/mcp",
+		"github.com/modelcontextprotocol/go-sdk/...",
 	},
 
 	"cmd/internal/chaostest": {}, // tests alone

@@ -49,7 +49,8 @@ func (s *Server) answer(ctx context.Context, c call) (*mcp.CallToolResult, outpu
 	work, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	a := &attachment{tree: task.ID, session: c.Session.ID(), end: end}
-	defer s.calls.attach(a)()
+	detach := s.calls.attach(a)
+	defer detach()
 
 	tree, stored, err := s.submit(work, task)
 	if err == nil {
@@ -66,6 +67,7 @@ func (s *Server) answer(ctx context.Context, c call) (*mcp.CallToolResult, outpu
 		return running(tree)
 	case errors.Is(cause, errLeft), work.Err() == nil:
 	case ctx.Err() != nil:
+		detach()
 		s.abandoned(ctx, tree, keyed)
 	}
 	return nil, output{}, fmt.Errorf("tree %s: %w", tree, err)

@@ -22,6 +22,10 @@ const (
 	headerVersion = "Mcp-Protocol-Version"
 	// headerSession has the session of a client of an earlier version.
 	headerSession = "Mcp-Session-Id"
+	// headerMethod has the method of a request since sessionless.
+	headerMethod = "Mcp-Method"
+	// listenMethod is the method of a request that waits for notifications.
+	listenMethod = "subscriptions/listen"
 	// sessionless is the first version without sessions.
 	sessionless = "2026-07-28"
 
@@ -40,13 +44,21 @@ const (
 func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, token string) error {
 	defer l.Close()
 	return s.watched(ctx, func(ctx context.Context) error {
-		srv := &http.Server{Handler: s.handler(token), ReadHeaderTimeout: headerTimeout}
+		streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
+		defer endStreams()
+		requests := newBusy()
+		srv := &http.Server{Handler: s.handler(streams, requests, token), ReadHeaderTimeout: headerTimeout}
 		ended := make(chan error, 1)
 		go func() { ended <- srv.Serve(l) }()
 		select {
 		case err := <-ended:
 			return err
 		case <-ctx.Done():
+			s.calls.stop()
+			ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+			defer stop()
+			requests.wait(ctx)
+			endStreams()
 			s.close(ctx, srv)
 			<-ended
 			return nil
@@ -54,25 +66,23 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, token string) er
 	})
 }
 
-// close ends the calls in flight, with an answer for each, and then all
-// connections.
+// close ends all connections and sessions. It waits for requests until ctx ends.
 func (s *Server) close(ctx context.Context, srv *http.Server) {
-	s.calls.stop()
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer stop()
-	var closing sync.WaitGroup
-	for session := range s.mcp.Sessions() {
-		closing.Go(func() { _ = session.Close() }) // it ends the session's streams
-	}
 	if err := srv.Shutdown(ctx); err != nil {
 		_ = srv.Close()
+	}
+	var closing sync.WaitGroup
+	for session := range s.mcp.Sessions() {
+		closing.Go(func() { _ = session.Close() })
 	}
 	closing.Wait()
 }
 
 // handler checks the requests, and hands each to the protocol's handler for the
 // version that the client speaks. Clients of earlier versions have sessions.
-func (s *Server) handler(token string) http.Handler {
+// The requests that wait for notifications end with streams. All others are in
+// requests.
+func (s *Server) handler(streams context.Context, requests *busy, token string) http.Handler {
 	same := func(*http.Request) *mcp.Server { return s.mcp }
 	sessions := mcp.NewStreamableHTTPHandler(same, &mcp.StreamableHTTPOptions{
 		Logger: s.cfg.Log, SessionTimeout: sessionTimeout, EventStore: mcp.NewMemoryEventStore(nil),
@@ -82,15 +92,23 @@ func (s *Server) handler(token string) http.Handler {
 	})
 	mux := http.NewServeMux()
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
+		ctx, end := context.WithCancel(r.Context())
+		defer end()
+		if r.Method == http.MethodGet || r.Header.Get(headerMethod) == listenMethod {
+			defer context.AfterFunc(streams, end)()
+		} else {
+			requests.add(r)
+			defer requests.done(r)
+		}
 		if r.Header.Get(headerVersion) >= sessionless {
-			single.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), connectionKey{}, true)))
+			single.ServeHTTP(w, r.WithContext(context.WithValue(ctx, connectionKey{}, true)))
 			return
 		}
 		if r.Method == http.MethodDelete && r.Header.Get(headerSession) != "" {
 			// The session ends when its calls have ended.
 			s.calls.endSession(r.Header.Get(headerSession))
 		}
-		sessions.ServeHTTP(w, r)
+		sessions.ServeHTTP(w, r.WithContext(ctx))
 	})
 	return checkOrigin(checkToken(token, mux))
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"path"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -104,18 +105,23 @@ func New(cfg Config) (*Server, error) {
 }
 
 // ServePipe serves one client over a pair of streams, a message on each line.
-// It returns nil when in ends, and when ctx ends. Trees whose calls are in
-// flight go on. ServePipe closes both streams.
+// It returns nil when the client has closed a stream, and when ctx ends. Trees
+// whose calls are in flight go on. ServePipe closes both streams.
 func (s *Server) ServePipe(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	return s.watched(ctx, func(ctx context.Context) error {
+	err := s.watched(ctx, func(ctx context.Context) error {
 		return s.serve(ctx, &mcp.IOTransport{Reader: in, Writer: out})
 	})
+	if errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
 }
 
 // serve serves one client until it leaves or ctx ends.
 func (s *Server) serve(ctx context.Context, t mcp.Transport) error {
 	// A context that ends would count as the cancellation of every call.
-	session, err := s.mcp.Connect(context.WithoutCancel(ctx), t, nil)
+	requests := newBusy()
+	session, err := s.mcp.Connect(context.WithoutCancel(ctx), counted{t, requests}, nil)
 	if err != nil {
 		return err
 	}
@@ -125,7 +131,10 @@ func (s *Server) serve(ctx context.Context, t mcp.Transport) error {
 	case err := <-left:
 		return err
 	case <-ctx.Done():
-		s.calls.stop() // Close waits for the answers to the calls in flight.
+		s.calls.stop()
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer stop()
+		requests.wait(ctx)
 		err := session.Close()
 		<-left
 		return err
