@@ -140,6 +140,48 @@ func TestHTTPSessionEnds(t *testing.T) {
 	}
 }
 
+// TestHTTPLost: with sessions, a connection that ends leaves the tree running.
+func TestHTTPLost(t *testing.T) {
+	h := newHarness(t)
+	url := h.listen(Config{}, secret)
+	session := h.do(h.post(t.Context(), url, initialize), secret).Header.Get(headerSession)
+	ctx, stop := context.WithCancel(t.Context())
+	r := h.post(ctx, url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"gate",`+
+		`"arguments":{"task":"x","id":"T1"}}}`)
+	r.Header.Set("Authorization", "Bearer "+secret)
+	r.Header.Set(headerSession, session)
+	r.Header.Set(headerVersion, versions["with sessions"])
+	lost := make(chan struct{})
+	go func() {
+		defer close(lost)
+		if res, err := http.DefaultClient.Do(r); err == nil {
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+		}
+	}()
+	await(t, h.gate.asked)
+	stop()
+	await(t, lost)
+	c := h.dial(url, "") // the server has seen the end of the connection, or sees it now
+	c.names()
+	close(h.gate.open)
+	if o := h.outcome("T1"); o.Result != "opened" {
+		t.Errorf("outcome %s: %s", o.Kind, o.Error)
+	}
+}
+
+// post makes a request with a message.
+func (h *harness) post(ctx context.Context, url, message string) *http.Request {
+	h.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(message))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	return r
+}
+
 // TestHTTPStop: a server that stops answers the calls in flight, and ends the
 // streams of notifications.
 func TestHTTPStop(t *testing.T) {
@@ -205,12 +247,8 @@ func TestRefused(t *testing.T) {
 		"another host":       {http.MethodPost, secret, "Host", "evil.example", http.StatusForbidden},
 		"cross-site request": {http.MethodPost, secret, "Sec-Fetch-Site", "cross-site", http.StatusForbidden},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), test.method, url, strings.NewReader(initialize))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
+		r := h.post(t.Context(), url, initialize)
+		r.Method = test.method
 		if test.header == "Host" {
 			r.Host = test.value
 		} else if test.header != "" {

@@ -38,6 +38,9 @@ func TestTools(t *testing.T) {
 	if diff := cmp.Diff(want, c.names()); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
+	if res, err := c.ListTools(t.Context(), nil); err != nil || res.CacheScope != "private" {
+		t.Errorf("scope of the list %+v, error %v, want private", res, err)
+	}
 	for tool, err := range c.Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
