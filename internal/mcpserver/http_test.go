@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net/http"
@@ -141,30 +142,58 @@ func TestHTTPSessionEnds(t *testing.T) {
 }
 
 // TestHTTPLost: with sessions, a connection that ends leaves the tree running.
+// The client resumes the stream and gets the answer.
 func TestHTTPLost(t *testing.T) {
 	h := newHarness(t)
 	url := h.listen(Config{}, secret)
 	session := h.do(h.post(t.Context(), url, initialize), secret).Header.Get(headerSession)
-	ctx, stop := context.WithCancel(t.Context())
-	r := h.post(ctx, url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"gate",`+
-		`"arguments":{"task":"x","id":"T1"}}}`)
-	r.Header.Set("Authorization", "Bearer "+secret)
-	r.Header.Set(headerSession, session)
-	r.Header.Set(headerVersion, versions["with sessions"])
-	lost := make(chan struct{})
-	go func() {
-		defer close(lost)
-		if res, err := http.DefaultClient.Do(r); err == nil {
-			_, _ = io.Copy(io.Discard, res.Body)
-			_ = res.Body.Close()
+	send := func(make func() *http.Request) *bufio.Scanner {
+		t.Helper()
+		r := make()
+		r.Header.Set("Authorization", "Bearer "+secret)
+		r.Header.Set(headerSession, session)
+		r.Header.Set(headerVersion, versions["with sessions"])
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
+		t.Cleanup(func() { _ = res.Body.Close() })
+		if res.StatusCode != http.StatusOK {
+			return nil
+		}
+		return bufio.NewScanner(res.Body)
+	}
+	line := func(events *bufio.Scanner, prefix string) string {
+		t.Helper()
+		for events.Scan() {
+			if rest, ok := strings.CutPrefix(events.Text(), prefix); ok {
+				return rest
+			}
+		}
+		t.Fatalf("no line %q: %v", prefix, events.Err())
+		return ""
+	}
+
+	ctx, stop := context.WithCancel(t.Context())
+	id := line(send(func() *http.Request {
+		return h.post(ctx, url, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"gate",`+
+			`"arguments":{"task":"x","id":"T1"}}}`)
+	}), "id: ")
 	await(t, h.gate.asked)
 	stop()
-	await(t, lost)
-	c := h.dial(url, "") // the server has seen the end of the connection, or sees it now
-	c.names()
 	close(h.gate.open)
+	var events *bufio.Scanner
+	for began := time.Now(); events == nil && time.Since(began) < patience; {
+		events = send(func() *http.Request { // refused until the server has seen the end of the connection
+			r := h.post(t.Context(), url, "")
+			r.Method = http.MethodGet
+			r.Header.Set("Last-Event-Id", id)
+			return r
+		})
+	}
+	if answer := line(events, "data: {"); !strings.Contains(answer, `"text":"opened"`) {
+		t.Errorf("answer %s", answer)
+	}
 	if o := h.outcome("T1"); o.Result != "opened" {
 		t.Errorf("outcome %s: %s", o.Kind, o.Error)
 	}
