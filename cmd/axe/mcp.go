@@ -109,7 +109,7 @@ func (m *mcpServer) serveHTTP(ctx context.Context, server *mcpserver.Server, tok
 	if err != nil {
 		return err
 	}
-	if addr, ok := l.Addr().(*net.TCPAddr); token == "" && !(ok && addr.IP.IsLoopback()) {
+	if addr, ok := l.Addr().(*net.TCPAddr); token == "" && (!ok || !addr.IP.IsLoopback()) {
 		_ = l.Close()
 		return cli.Usage("--no-token needs a local address, such as 127.0.0.1:8765, got --http %s", m.http)
 	}

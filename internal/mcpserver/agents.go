@@ -23,7 +23,7 @@ func (s *Server) cardChanged(name string, card []byte) {
 	agent, description, ok := s.offer(name, card)
 	old, offered := s.offered[name]
 	switch {
-	case ok && !(offered && old == description):
+	case ok && (!offered || old != description):
 		s.offered[name] = description
 		s.addTool(agent, description)
 	case !ok && offered:
@@ -64,7 +64,7 @@ type input struct {
 	Task    string `json:"task" jsonschema:"the task, complete in itself"`
 	Context string `json:"context,omitempty" jsonschema:"more that the agent needs to know"`
 	Timeout string `json:"timeout,omitempty" jsonschema:"time limit of the whole work: seconds, or a duration like 10m"`
-	ID      string `json:"id,omitempty" jsonschema:"key of this work: a call with the key of earlier work waits for that work and never runs it twice"`
+	ID      string `json:"id,omitempty" jsonschema:"key of this work: a call with the key of earlier work waits for it"`
 }
 
 // output is the structured content of a result.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -101,7 +102,8 @@ func (s *Server) await(ctx context.Context, c call, tree subjects.Tree) (o run.O
 			ProgressToken: token, Message: r.message, Progress: r.value, Total: r.total,
 		})
 		if err != nil {
-			s.cfg.Log.Debug("a report of progress was not sent", keyTree, tree.String(), keyError, err)
+			s.cfg.Log.DebugContext(ctx, "a report of progress was not sent", slog.String(keyTree, tree.String()),
+				slog.Any(keyError, err))
 		}
 	})
 	defer stop()
@@ -117,32 +119,32 @@ func (s *Server) await(ctx context.Context, c call, tree subjects.Tree) (o run.O
 // abandoned ends the tree of a call that lost its client, if that counts as a
 // cancellation. The end of ctx says how the client was lost.
 func (s *Server) abandoned(ctx context.Context, tree subjects.Tree, keyed bool) {
-	log := s.cfg.Log.With(keyTree, tree.String())
+	log := s.cfg.Log.With(slog.String(keyTree, tree.String()))
 	cause := context.Cause(ctx)
 	switch {
 	case !errors.Is(cause, context.Canceled):
-		log.Info("a client is gone, its tree goes on", keyError, cause)
+		log.InfoContext(ctx, "a client is gone, its tree goes on", slog.Any(keyError, cause))
 	case s.cfg.DetachOnCancel:
-		log.Info("a client has cancelled a call, its tree goes on")
+		log.InfoContext(ctx, "a client has cancelled a call, its tree goes on")
 	case keyed && endsWithConnection(ctx):
 		// The client may have lost its connection, and come back.
-		log.Info("a client is gone, its tree may be cancelled soon")
-		s.calls.leave(tree, s.cfg.ReturnTime, func() { s.cancel(tree) })
+		log.InfoContext(ctx, "a client is gone, its tree may be cancelled soon")
+		s.calls.leave(tree, s.cfg.ReturnTime, func() { s.cancel(ctx, tree) })
 	default:
-		s.cancel(tree)
+		s.cancel(ctx, tree)
 	}
 }
 
-// cancel cancels a tree.
-func (s *Server) cancel(tree subjects.Tree) {
-	ctx, stop := context.WithTimeout(context.Background(), cancelTimeout)
+// cancel cancels a tree, though ctx has ended.
+func (s *Server) cancel(ctx context.Context, tree subjects.Tree) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer stop()
-	log := s.cfg.Log.With(keyTree, tree.String())
+	log := s.cfg.Log.With(slog.String(keyTree, tree.String()))
 	err := s.client.Cancel(ctx, tree, subjects.Root, cancelReason)
 	ended := errors.Is(err, client.ErrEnded) || errors.Is(err, client.ErrCancelled)
 	if err != nil && !ended && !errors.Is(err, client.ErrUnknownTree) {
-		log.Error("a tree was not cancelled, it goes on", keyError, err)
+		log.ErrorContext(ctx, "a tree was not cancelled, it goes on", slog.Any(keyError, err))
 		return
 	}
-	log.Info("a client has cancelled a call, its tree is cancelled")
+	log.InfoContext(ctx, "a client has cancelled a call, its tree is cancelled")
 }

@@ -142,7 +142,8 @@ func (h *harness) startWorker() {
 		agents = append(agents, a)
 	}
 	models := catalog.New(catalog.Config{ScriptDir: texts})
-	w, err := agentd.New(h.conn, agentd.Config{Name: "w1", Grace: time.Second,
+	w, err := agentd.New(h.conn, agentd.Config{
+		Name: "w1", Grace: time.Second,
 		Open: func(model string) (provider.Provider, string, error) {
 			if model == "test/gate" {
 				return h.gate, model, nil

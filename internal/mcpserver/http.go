@@ -60,7 +60,9 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, token string) er
 			requests.wait(ctx)
 			endStreams()
 			s.close(ctx, srv)
-			<-ended
+			if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
 			return nil
 		}
 	})
@@ -101,14 +103,15 @@ func (s *Server) handler(streams context.Context, requests *busy, token string) 
 			defer requests.done(r)
 		}
 		if r.Header.Get(headerVersion) >= sessionless {
-			single.ServeHTTP(w, r.WithContext(context.WithValue(ctx, connectionKey{}, true)))
+			ctx = context.WithValue(ctx, connectionKey{}, true)
+			single.ServeHTTP(w, r.WithContext(ctx)) //nolint:contextcheck // it is the request's
 			return
 		}
 		if r.Method == http.MethodDelete && r.Header.Get(headerSession) != "" {
 			// The session ends when its calls have ended.
 			s.calls.endSession(r.Header.Get(headerSession))
 		}
-		sessions.ServeHTTP(w, r.WithContext(ctx))
+		sessions.ServeHTTP(w, r.WithContext(ctx)) //nolint:contextcheck // it is the request's
 	})
 	return checkOrigin(checkToken(token, mux))
 }

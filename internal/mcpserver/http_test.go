@@ -130,8 +130,8 @@ func TestHTTPSessionEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set(headerSession, c.ID())
-	if res := h.do(req, secret); res.StatusCode != http.StatusNoContent {
-		t.Errorf("status %s", res.Status)
+	if status, _ := h.do(req, secret); status != http.StatusNoContent {
+		t.Errorf("status %d", status)
 	}
 	b.stop()
 	b.result()
@@ -146,10 +146,11 @@ func TestHTTPSessionEnds(t *testing.T) {
 func TestHTTPLost(t *testing.T) {
 	h := newHarness(t)
 	url := h.listen(Config{}, secret)
-	session := h.do(h.post(t.Context(), url, initialize), secret).Header.Get(headerSession)
-	send := func(make func() *http.Request) *bufio.Scanner {
+	_, header := h.do(h.post(t.Context(), url, initialize), secret)
+	session := header.Get(headerSession)
+	send := func(request func() *http.Request) *bufio.Scanner {
 		t.Helper()
-		r := make()
+		r := request()
 		r.Header.Set("Authorization", "Bearer "+secret)
 		r.Header.Set(headerSession, session)
 		r.Header.Set(headerVersion, versions["with sessions"])
@@ -236,8 +237,9 @@ func TestHTTPStop(t *testing.T) {
 	}
 }
 
-// do sends a request, with a token unless that is empty.
-func (h *harness) do(r *http.Request, token string) *http.Response {
+// do sends a request, with a token unless that is empty. It returns the status
+// and the headers of the answer.
+func (h *harness) do(r *http.Request, token string) (status int, header http.Header) {
 	h.t.Helper()
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -248,7 +250,7 @@ func (h *harness) do(r *http.Request, token string) *http.Response {
 	}
 	_, _ = io.Copy(io.Discard, res.Body)
 	_ = res.Body.Close()
-	return res
+	return res.StatusCode, res.Header
 }
 
 const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
@@ -283,13 +285,13 @@ func TestRefused(t *testing.T) {
 		} else if test.header != "" {
 			r.Header.Set(test.header, test.value)
 		}
-		res := h.do(r, test.token)
-		if res.StatusCode != test.want {
-			t.Errorf("%s: status %s, want %d", name, res.Status, test.want)
+		status, header := h.do(r, test.token)
+		if status != test.want {
+			t.Errorf("%s: status %d, want %d", name, status, test.want)
 		}
-		challenge := strings.HasPrefix(res.Header.Get("WWW-Authenticate"), "Bearer ")
+		challenge := strings.HasPrefix(header.Get("WWW-Authenticate"), "Bearer ")
 		if challenge != (test.want == http.StatusUnauthorized) {
-			t.Errorf("%s: WWW-Authenticate %q", name, res.Header.Get("WWW-Authenticate"))
+			t.Errorf("%s: WWW-Authenticate %q", name, header.Get("WWW-Authenticate"))
 		}
 	}
 }

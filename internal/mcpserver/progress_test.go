@@ -67,6 +67,10 @@ func TestReportsAreRare(t *testing.T) {
 // TestMessages: each event changes the message, or leaves it as it was.
 func TestMessages(t *testing.T) {
 	p := newProgress(client.TreeID("T1"))
+	because := func(reason string) func(*client.Event) {
+		return func(e *client.Event) { e.Reason = reason }
+	}
+	completed := func(e *client.Event) { e.Outcome.Status = run.StatusCompleted }
 	last := -1.0
 	for _, step := range []struct {
 		kind   client.EventKind
@@ -76,8 +80,8 @@ func TestMessages(t *testing.T) {
 	}{
 		{client.Called, "r", nil, "a r: called, 0 of 1 runs done"},
 		{client.Asking, "r", func(e *client.Event) { e.Turn = 1 }, "a r: turn 1, 0 of 1 runs done"},
-		{client.Held, "r", func(e *client.Event) { e.Reason = "why?" }, "held: approve with axe approve T1 (why?), 0 of 1"},
-		{client.Stalled, "r", func(e *client.Event) { e.Reason = "no worker" }, "held: approve with axe approve T1"},
+		{client.Held, "r", because("why?"), "held: approve with axe approve T1 (why?), 0 of 1"},
+		{client.Stalled, "r", because("no worker"), "held: approve with axe approve T1"},
 		{client.Approved, "r", func(e *client.Event) { e.Turn = 1 }, "a r: turn 1 was approved, 0 of 1"},
 		{client.Called, "r-1-0", nil, "a r-1-0: called, 0 of 2"},
 		{client.Held, "r-1-0", nil, "held: approve with axe approve T1 r-1-0, 0 of 2"},
@@ -91,11 +95,11 @@ func TestMessages(t *testing.T) {
 			e.Turn = 2
 			e.Progress = run.Progress{Attempt: 2, Attempts: 3, Reason: "server"}
 		}, "a r-1-0: turn 2, request 2 of 3 after an error (server)"},
-		{client.ChildEnded, "r-1-0", func(e *client.Event) { e.Outcome.Status = run.StatusCompleted }, "a r-1-0: done, 1 of 3"},
+		{client.ChildEnded, "r-1-0", completed, "a r-1-0: done, 1 of 3"},
 		{client.ChildEnded, "r-1-0", nil, "1 of 3"},
 		{client.ChildEnded, "r-1-1", nil, "a r-1-1: failed, 2 of 3"},
 		{client.MailReceived, "r", nil, "a r-1-1: failed, 2 of 3"},
-		{client.TreeEnded, "r", func(e *client.Event) { e.Outcome.Status = run.StatusCompleted }, "a r: done, 3 of 3"},
+		{client.TreeEnded, "r", completed, "a r: done, 3 of 3"},
 	} {
 		p.see(event(t, step.kind, step.path, step.change))
 		r := p.next()

@@ -21,16 +21,17 @@ func (s *Server) result(ctx context.Context, tree subjects.Tree, o run.Outcome) 
 	failed := o.Status != run.StatusCompleted
 	if failed {
 		out.Error = s.cfg.Explain(ctx, o)
-		text = fmt.Sprintf("%s\n\nThe work failed (%s). Its id is %s, and \"axe wait %s -o json\" shows the whole outcome.",
-			out.Error, o.Kind, tree, tree)
+		const format = "%s\n\nThe work failed (%s). Its id is %s, and \"axe wait %s -o json\" shows the whole outcome."
+		text = fmt.Sprintf(format, out.Error, o.Kind, tree, tree)
 	}
 	return content(text, tree, failed), out, nil
 }
 
 // running is the result of a call whose server stops. The tree goes on.
 func running(tree subjects.Tree) (*mcp.CallToolResult, output, error) {
-	text := fmt.Sprintf("The server stops, and the work goes on. Call the tool again with the same task and the id %s, "+
-		"or run \"axe wait %s\".", tree, tree)
+	const format = "The server stops, and the work goes on. " +
+		"Call the tool again with the same task and the id %s, or run \"axe wait %s\"."
+	text := fmt.Sprintf(format, tree, tree)
 	return content(text, tree, true), output{ID: tree.String(), Status: "running"}, nil
 }
 

@@ -127,19 +127,22 @@ func (s *Server) serve(ctx context.Context, t mcp.Transport) error {
 	if err != nil {
 		return err
 	}
-	left := make(chan error, 1)
-	go func() { left <- session.Wait() }()
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		err = session.Wait()
+	}()
 	select {
-	case err := <-left:
+	case <-left:
 		return err
 	case <-ctx.Done():
 		s.calls.stop()
 		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer stop()
 		requests.wait(ctx)
-		err := session.Close()
-		<-left
-		return err
+		closed := session.Close()
+		<-left // its error is the end by Close
+		return closed
 	}
 }
 
