@@ -80,6 +80,11 @@ var allowedImports = map[string][]string{
 		"internal/history", "internal/pause", "internal/presence", "subjects", "golang.org/x/sync/...",
 	},
 
+	"internal/mcpserver": {
+		"agentd", "agentd/run", "bus", "client", "internal/pause", "subjects",
+		"github.com/modelcontextprotocol/go-sdk/...",
+	},
+
 	"cmd/internal/chaostest": {}, // tests alone
 
 	"cmd/internal/bench": {

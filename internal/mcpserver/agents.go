@@ -1,0 +1,95 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/subjects"
+)
+
+// aboutCall is the end of each tool's description.
+const aboutCall = "A call submits the task to this agent and waits for the answer of the agent and of all agents " +
+	"that it calls."
+
+// cardChanged offers, changes or withdraws the tool of an agent. Card is nil
+// for an agent that was removed. The watch of the agents calls it.
+func (s *Server) cardChanged(name string, card []byte) {
+	agent, description, ok := s.offer(name, card)
+	old, offered := s.offered[name]
+	switch {
+	case ok && (!offered || old != description):
+		s.offered[name] = description
+		s.addTool(agent, description)
+	case !ok && offered:
+		delete(s.offered, name)
+		s.mcp.RemoveTools(name)
+	}
+}
+
+// offer returns the description of an agent's tool. Ok is false for an agent
+// that no worker can serve, that the configuration leaves out, or that no
+// submission can name.
+func (s *Server) offer(name string, card []byte) (agent subjects.Agent, description string, ok bool) {
+	var c agentd.Card
+	if card == nil || json.Unmarshal(card, &c) != nil || c.CallProblem() != "" || !s.selects(name) {
+		return agent, "", false
+	}
+	agent, err := subjects.ParseAgent(name)
+	if err != nil {
+		return agent, "", false
+	}
+	about := strings.TrimSpace(c.Description)
+	if about != "" && !strings.ContainsAny(about[len(about)-1:], ".!?") {
+		about += "."
+	}
+	return agent, strings.TrimSpace(about + " " + aboutCall), true
+}
+
+// selects reports whether the configuration names an agent.
+func (s *Server) selects(name string) bool {
+	return len(s.cfg.Agents) == 0 || slices.ContainsFunc(s.cfg.Agents, func(pattern string) bool {
+		ok, err := path.Match(pattern, name)
+		return ok && err == nil
+	})
+}
+
+// input holds the arguments of a call.
+type input struct {
+	Task    string `json:"task" jsonschema:"the task, complete in itself"`
+	Context string `json:"context,omitempty" jsonschema:"more that the agent needs to know"`
+	Timeout string `json:"timeout,omitempty" jsonschema:"time limit of the whole work: seconds, or a duration like 10m"`
+	ID      string `json:"id,omitempty" jsonschema:"key of this work: a call with the key of earlier work waits for it"`
+}
+
+// output is the structured content of a result.
+type output struct {
+	ID        string `json:"id" jsonschema:"id of the tree of runs"`
+	Status    string `json:"status" jsonschema:"completed or failed, or running if the server stops"`
+	Kind      string `json:"kind,omitempty" jsonschema:"class of the failure"`
+	Result    string `json:"result,omitempty" jsonschema:"the answer"`
+	Error     string `json:"error,omitempty" jsonschema:"reason of the failure"`
+	Truncated bool   `json:"truncated,omitempty" jsonschema:"the answer was cut at the limit of output tokens"`
+	Tokens    int    `json:"tokens" jsonschema:"input and output tokens of all runs"`
+	Runs      int    `json:"runs" jsonschema:"number of runs"`
+	MS        int64  `json:"ms" jsonschema:"time from the call to the outcome in milliseconds"`
+}
+
+// addTool adds the tool of an agent, or replaces it.
+func (s *Server) addTool(agent subjects.Agent, description string) {
+	name := agent.String()
+	tool := &mcp.Tool{
+		Name: name, Title: name, Description: description,
+		Annotations: &mcp.ToolAnnotations{Title: name, OpenWorldHint: new(true)},
+	}
+	mcp.AddTool(s.mcp, tool, func(
+		ctx context.Context, r *mcp.CallToolRequest, in input,
+	) (*mcp.CallToolResult, output, error) {
+		return s.answer(ctx, call{CallToolRequest: r, agent: agent, in: in})
+	})
+}

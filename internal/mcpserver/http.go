@@ -1,0 +1,166 @@
+package mcpserver
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Path is the path of the endpoint over HTTP.
+const Path = "/mcp"
+
+const (
+	// headerVersion has the version of the protocol that a client speaks.
+	headerVersion = "Mcp-Protocol-Version"
+	// headerSession has the session of a client of an earlier version.
+	headerSession = "Mcp-Session-Id"
+	// headerMethod has the method of a request since sessionless.
+	headerMethod = "Mcp-Method"
+	// listenMethod is the method of a request that waits for notifications.
+	listenMethod = "subscriptions/listen"
+	// sessionless is the first version without sessions.
+	sessionless = "2026-07-28"
+
+	// headerTimeout bounds the time in which a client sends its headers.
+	headerTimeout = 10 * time.Second
+	// closeTimeout bounds the wait for answers when the server stops.
+	closeTimeout = 5 * time.Second
+	// sessionTimeout ends a session without requests.
+	sessionTimeout = 12 * time.Hour
+)
+
+// ServeHTTP serves clients over streamable HTTP at Path, until ctx ends. Each
+// request needs the token. An empty token admits every request, so the listener
+// has to be a local one. Trees whose calls are in flight at the end go on.
+// ServeHTTP closes the listener.
+func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, token string) error {
+	defer l.Close()
+	return s.watched(ctx, func(ctx context.Context) error {
+		streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
+		defer endStreams()
+		requests := newBusy()
+		srv := &http.Server{Handler: s.handler(streams, requests, token), ReadHeaderTimeout: headerTimeout}
+		ended := make(chan error, 1)
+		go func() { ended <- srv.Serve(l) }()
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			s.calls.stop()
+			ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+			defer stop()
+			requests.wait(ctx)
+			endStreams()
+			s.close(ctx, srv)
+			if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		}
+	})
+}
+
+// close ends all connections and sessions. It waits for requests until ctx ends.
+func (s *Server) close(ctx context.Context, srv *http.Server) {
+	if err := srv.Shutdown(ctx); err != nil {
+		_ = srv.Close()
+	}
+	var closing sync.WaitGroup
+	for session := range s.mcp.Sessions() {
+		closing.Go(func() { _ = session.Close() })
+	}
+	closing.Wait()
+}
+
+// handler checks the requests, and hands each to the protocol's handler for the
+// version that the client speaks. Clients of earlier versions have sessions.
+// The requests that wait for notifications end with streams. All others are in
+// requests.
+func (s *Server) handler(streams context.Context, requests *busy, token string) http.Handler {
+	same := func(*http.Request) *mcp.Server { return s.mcp }
+	sessions := mcp.NewStreamableHTTPHandler(same, &mcp.StreamableHTTPOptions{
+		Logger: s.cfg.Log, SessionTimeout: sessionTimeout, EventStore: mcp.NewMemoryEventStore(nil),
+	})
+	single := mcp.NewStreamableHTTPHandler(same, &mcp.StreamableHTTPOptions{
+		Logger: s.cfg.Log, Stateless: true, PropagateRequestCancellation: true,
+	})
+	mux := http.NewServeMux()
+	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
+		ctx, end := context.WithCancel(r.Context())
+		defer end()
+		if r.Method == http.MethodGet || r.Header.Get(headerMethod) == listenMethod {
+			defer context.AfterFunc(streams, end)()
+		} else {
+			requests.add(r)
+			defer requests.done(r)
+		}
+		if r.Header.Get(headerVersion) >= sessionless {
+			ctx = context.WithValue(ctx, connectionKey{}, true)
+			single.ServeHTTP(w, r.WithContext(ctx)) //nolint:contextcheck // it is the request's
+			return
+		}
+		if r.Method == http.MethodDelete && r.Header.Get(headerSession) != "" {
+			// The session ends when its calls have ended.
+			s.calls.endSession(r.Header.Get(headerSession))
+		}
+		sessions.ServeHTTP(w, r.WithContext(ctx)) //nolint:contextcheck // it is the request's
+	})
+	return checkOrigin(checkToken(token, mux))
+}
+
+// connectionKey marks the context of a request that the client cancels by
+// closing the connection: this is how the protocol has it since 2026-07-28.
+type connectionKey struct{}
+
+// endsWithConnection reports whether the end of a call's context may be that of
+// the connection.
+func endsWithConnection(ctx context.Context) bool { return ctx.Value(connectionKey{}) != nil }
+
+// checkOrigin refuses the requests of pages of other sites, with any method. The
+// protocol's handler refuses a name of another host at a local address, against
+// DNS rebinding.
+func checkOrigin(next http.Handler) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		checked := *r
+		checked.Method = http.MethodPost // the others count as safe
+		if err := protection.Check(&checked); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// checkToken refuses the requests without the bearer token. An empty token
+// admits every request. The time of a comparison says nothing about the token.
+func checkToken(token string, next http.Handler) http.Handler {
+	if token == "" {
+		return next
+	}
+	want := sha256.Sum256([]byte(token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		got := sha256.Sum256([]byte(strings.TrimSpace(given)))
+		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			challenge := `Bearer realm="axe mcp"`
+			if given != "" {
+				challenge += `, error="invalid_token"`
+			}
+			w.Header().Set("WWW-Authenticate", challenge)
+			http.Error(w, errUnauthorized.Error(), http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+var errUnauthorized = errors.New("the request needs the bearer token of this server")
