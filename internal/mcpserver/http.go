@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/axebus/axe/internal/pause"
 )
 
 // Path is the path of the endpoint over HTTP.
@@ -33,6 +35,10 @@ const (
 	headerTimeout = 10 * time.Second
 	// closeTimeout bounds the wait for answers when the server stops.
 	closeTimeout = 5 * time.Second
+	// readTime is the time between the last answer and the end of the
+	// streams of notifications. A client that learns of that end first gives
+	// up the calls whose answers it has not read.
+	readTime = 2 * time.Second
 	// sessionTimeout ends a session without requests.
 	sessionTimeout = 12 * time.Hour
 )
@@ -57,7 +63,10 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, token string) er
 			s.calls.stop()
 			ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 			defer stop()
-			requests.wait(ctx)
+			if requests.count() > 0 {
+				requests.wait(ctx)
+				_ = pause.For(ctx, readTime)
+			}
 			endStreams()
 			s.close(ctx, srv)
 			if err := <-ended; !errors.Is(err, http.ErrServerClosed) {

@@ -221,11 +221,7 @@ func TestHTTPStop(t *testing.T) {
 			url, stop := h.listenUntil(Config{}, secret)
 			c := h.dial(url, version)
 			b := c.begin(h, &mcp.CallToolParams{Name: "gate", Arguments: args{"task": "x", "id": "T1"}})
-			began := time.Now()
 			stop()
-			if took := time.Since(began); took >= closeTimeout {
-				t.Errorf("the server took %s to stop", took)
-			}
 			if res := b.result(); res == nil || structured(t, res).Status != "running" {
 				t.Errorf("result %+v", res)
 			}
