@@ -30,6 +30,10 @@ type toolRun struct {
 	x    *execution
 	tool builtin.Tool
 	call builtin.Call
+	// artifacts has what the run stores for its tree.
+	artifacts *artifacts
+	// reads says that the caller's model can read artifacts.
+	reads bool
 }
 
 // runTool carries out the tool of a tool run, and publishes its outcome. A tool
@@ -44,7 +48,7 @@ func runTool(ctx context.Context, x *execution) (result, error) {
 	if res, ok, err := mayBegin(ctx, x); !ok {
 		return res, err
 	}
-	r := &toolRun{x: x}
+	r := &toolRun{x: x, artifacts: &artifacts{conn: x.w.conn, run: x.run}}
 	switch err := r.resolve(); {
 	case errors.Is(err, errNotServed):
 		return x.releaseCall(ctx)
@@ -80,7 +84,9 @@ func (r *toolRun) resolve() error {
 		Arguments: provider.NewToolCall("", in.Name, in.Arguments).Arguments,
 		Dir:       cmp.Or(dir, "."), Key: toolKey(x.run),
 		Hosts: def.AllowedHosts, Sandbox: x.w.cfg.Sandbox.of(def),
+		Artifacts: r.artifacts, MaxResult: def.Artifacts.Limit(),
 	}
+	_, r.reads = toolOf(def, "read_artifact")
 	return r.tool.Check(r.call)
 }
 
@@ -183,9 +189,14 @@ func toolTimeout(after time.Duration, output string) run.Outcome {
 	return run.Failure(run.KindTimeout, "%s", why)
 }
 
-// publish publishes the outcome of a tool that was called. An outcome that
-// comes too late stays on the stream as a remark.
+// publish publishes the outcome of a tool that was called. Its artifacts are
+// stored before it. An outcome that comes too late stays on the stream as a
+// remark.
 func (r *toolRun) publish(ctx context.Context, o run.Outcome) (result, error) {
+	o = r.keepLarge(ctx, o)
+	if ctx.Err() != nil {
+		return result{}, context.Cause(ctx)
+	}
 	res, err := r.x.publishOutcome(ctx, o)
 	if err == nil && res.conflict {
 		r.remark(ctx, o)

@@ -66,7 +66,7 @@ var allowedImports = map[string][]string{
 		"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "internal/presence", "provider",
 	},
 	"agentd": {
-		"agentd/run", "internal/tool", "internal/builtin", "internal/sandbox",
+		"agentd/run", "internal/tool", "internal/builtin", "internal/sandbox", "internal/toolset",
 		"internal/prompt", "agentd/memory", "internal/ratelimit", "internal/budget",
 		"bus",
 		"configs", "provider", "provider/catalog",

@@ -84,8 +84,8 @@ func (c *compat) refused() *Error {
 		return invalid("mcp_servers", "this version has no MCP client yet: "+
 			"remove [[mcp_servers]] to run the agent without the tools of these servers")
 	case c.artifacts:
-		return invalid("artifacts.enabled", "this version has no artifacts yet: "+
-			"set enabled = false, and have the agent write its files below workdir")
+		return invalid("artifacts.enabled", "artifacts here belong to the tree, and have no directory: "+
+			"remove enabled, and add read_artifact and write_artifact to tools")
 	case c.artifactsDir != "":
 		return invalid("artifacts.dir", "artifacts.dir is set but artifacts.enabled is false")
 	}
