@@ -66,6 +66,7 @@ func command() *cobra.Command {
 	root.AddCommand(treeCommand(submitCommand), treeCommand(cli.WaitCommand), treeCommand(cli.CancelCommand))
 	root.AddCommand(sendCommand(), mailCommand(), treeCommand(cli.KillCommand))
 	root.AddCommand(interruptCommand(), forkCommand(), pendingCommand(), approveCommand(), denyCommand())
+	root.AddCommand(artifactsCommand(), artifactCommand())
 	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), benchCommand(), benchPartCommand(), versionCommand())
 	return root
 }
@@ -91,6 +92,7 @@ func runCommand() *cobra.Command {
 	flags.BoolVar(&o.dry, "dry-run", false, "print the first request to the model, and send nothing")
 	o.output.Register(cmd, "text: the answer; json: the answer and its usage on one line")
 	o.limits.Register(cmd)
+	o.artifacts.Register(cmd)
 	o.worker.Register(cmd)
 	o.dial.Register(cmd)
 	o.log.Register(cmd, "warn")

@@ -28,6 +28,8 @@ type options struct {
 	dry      bool
 	output   cli.Output
 	cmd      *cobra.Command
+
+	artifacts cli.ArtifactDir
 }
 
 // override holds the flags that replace settings of the root agent only. An
