@@ -24,15 +24,19 @@ import (
 // before the outcome that names it. A worker that dies between the two leaves
 // an object that no outcome names.
 type artifacts struct {
-	conn *bus.Conn
-	run  subjects.Run
+	tree bus.Artifacts
+	path subjects.Path
 	// kept are those that the run has stored.
 	kept []run.Artifact
 }
 
+func newArtifacts(c *bus.Conn, r subjects.Run) *artifacts {
+	return &artifacts{tree: bus.ArtifactsOf(c, r.Tree), path: r.Path}
+}
+
 // Find implements builtin.Artifacts.
 func (a *artifacts) Find(ctx context.Context, name string) (run.Artifact, error) {
-	found, err := a.conn.FindArtifact(ctx, a.run.Tree, name)
+	found, err := a.tree.Find(ctx, name)
 	if errors.Is(err, bus.ErrNoArtifact) {
 		err = fmt.Errorf("no artifact has the name %q", name)
 	}
@@ -41,11 +45,11 @@ func (a *artifacts) Find(ctx context.Context, name string) (run.Artifact, error)
 
 // Copy implements builtin.Artifacts.
 func (a *artifacts) Copy(ctx context.Context, w io.Writer, name string) error {
-	found, err := a.conn.FindArtifact(ctx, a.run.Tree, name)
+	found, err := a.tree.Find(ctx, name)
 	if err != nil {
 		return err
 	}
-	return a.conn.CopyArtifact(ctx, w, found)
+	return a.tree.Copy(ctx, w, found)
 }
 
 // Write implements builtin.Artifacts. The same bytes under the same name are no
@@ -61,8 +65,8 @@ func (a *artifacts) Write(ctx context.Context, name string, b []byte) error {
 
 // store stores an artifact, and notes that the run has it.
 func (a *artifacts) store(ctx context.Context, artifact bus.Artifact, b []byte) error {
-	artifact.Path = a.run.Path.String()
-	stored, err := a.conn.StoreArtifact(ctx, a.run.Tree, artifact, b)
+	artifact.Path = a.path.String()
+	stored, err := a.tree.Store(ctx, artifact, b)
 	if err == nil {
 		a.kept = append(a.kept, described(stored))
 	}
@@ -78,7 +82,7 @@ const maxNames = 100
 // name then gets a number.
 func (a *artifacts) storeNew(ctx context.Context, suffix, mediaType string, b []byte) (run.Artifact, error) {
 	ext := path.Ext(suffix)
-	stem := ownStem(a.run.Path) + strings.TrimSuffix(suffix, ext)
+	stem := ownStem(a.path) + strings.TrimSuffix(suffix, ext)
 	name := stem + ext
 	for n := 2; ; n++ {
 		err := a.store(ctx, bus.Artifact{Name: name, MediaType: mediaType}, b)

@@ -61,7 +61,7 @@ func TestStoreFiles(t *testing.T) {
 	} {
 		files := []toolset.File{{Name: test.name, MediaType: "image/png", Bytes: []byte("\x89PNG\x00")}}
 		for range 2 {
-			a := &artifacts{conn: conn, run: runOf(t, conn, test.path)}
+			a := newArtifacts(conn, runOf(t, conn, test.path))
 			got, err := a.storeFiles(t.Context(), files)
 			if err != nil || len(got) != 1 || got[0].Name != test.want || got[0].MediaType != "image/png" {
 				t.Errorf("%q: got %+v, %v, want %q", test.name, got, err, test.want)

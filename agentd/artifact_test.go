@@ -23,13 +23,14 @@ import (
 // artifact reads the bytes of an artifact of a tree; ok is false if there is
 // none under the name.
 func (h *harness) artifact(tree subjects.Tree, name string) (text string, ok bool) {
-	a, err := h.conn.FindArtifact(h.ctx, tree, name)
+	stored := bus.ArtifactsOf(h.conn, tree)
+	a, err := stored.Find(h.ctx, name)
 	if errors.Is(err, bus.ErrNoArtifact) {
 		return "", false
 	}
 	var b bytes.Buffer
 	if err == nil {
-		err = h.conn.CopyArtifact(h.ctx, &b, a)
+		err = stored.Copy(h.ctx, &b, a)
 	}
 	if err != nil {
 		h.tb.Fatal(err)

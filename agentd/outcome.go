@@ -71,7 +71,7 @@ func (x *execution) withTotals(o run.Outcome) run.Outcome {
 		}
 	}
 	if x.state.Input.Tool == nil {
-		o.Artifacts, o.MoreArtifacts = x.state.Artifacts()
+		o.Artifacts, o.MoreArtifacts = x.state.Turns.Artifacts()
 	}
 	o.Stopped = len(x.state.Turns.Forks())
 	return o

@@ -48,7 +48,7 @@ func runTool(ctx context.Context, x *execution) (result, error) {
 	if res, ok, err := mayBegin(ctx, x); !ok {
 		return res, err
 	}
-	r := &toolRun{x: x, artifacts: &artifacts{conn: x.w.conn, run: x.run}}
+	r := &toolRun{x: x, artifacts: newArtifacts(x.w.conn, x.run)}
 	switch err := r.resolve(); {
 	case errors.Is(err, errNotServed):
 		return x.releaseCall(ctx)

@@ -39,7 +39,7 @@ func (h *harness) verifyAll() verify.Report {
 		})
 	}
 	err := c.CheckArtifacts(func(tree subjects.Tree, name string) (string, error) {
-		a, err := h.conn.FindArtifact(h.ctx, tree, name)
+		a, err := bus.ArtifactsOf(h.conn, tree).Find(h.ctx, name)
 		if errors.Is(err, bus.ErrNoArtifact) {
 			return "", nil
 		}

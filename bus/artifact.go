@@ -49,7 +49,7 @@ type Artifact struct {
 // under.
 var ErrNoArtifact = errors.New("no such artifact")
 
-// ArtifactTakenError is the error of StoreArtifact for a name that is bound to
+// ArtifactTakenError is the error of Artifacts.Store for a name that is bound to
 // other bytes.
 type ArtifactTakenError struct{ Artifact }
 
@@ -62,33 +62,41 @@ func (e *ArtifactTakenError) Error() string {
 // store. No large body has such a name.
 func ArtifactObject(tree subjects.Tree, name string) string { return tree.String() + "/" + name }
 
+// Artifacts are the artifacts of one tree.
+type Artifacts struct {
+	conn *Conn
+	tree subjects.Tree
+}
+
+// ArtifactsOf returns the artifacts of a tree.
+func ArtifactsOf(c *Conn, tree subjects.Tree) Artifacts { return Artifacts{c, tree} }
+
 // maxChunk bounds a chunk of an artifact, in bytes. It is that of ADR-20.
 const maxChunk = 128 << 10
 
 // typeHeader is the header of an object with the media type.
 const typeHeader = "Content-Type"
 
-// StoreArtifact stores bytes under the name of an artifact, and returns the
-// artifact. If the name has the same bytes already, it stores nothing. If it has
+// Store stores bytes under the name of an artifact, and returns the artifact. If the name has the same bytes already, it stores nothing. If it has
 // others, the error is an *ArtifactTakenError. Size, Digest and Stored are set.
 //
 // The chunks come first. The object exists with its metadata, which are fenced:
 // of two writers the server refuses one. Chunks without metadata are dropped
 // for their age.
-func (c *Conn) StoreArtifact(ctx context.Context, tree subjects.Tree, a Artifact, b []byte) (Artifact, error) {
-	object := ArtifactObject(tree, a.Name)
+func (as Artifacts) Store(ctx context.Context, a Artifact, b []byte) (Artifact, error) {
+	c, object := as.conn, ArtifactObject(as.tree, a.Name)
 	if err := c.intercept(Point{"store", object, false}); err != nil {
 		return a, err
 	}
 	sum := sha256.Sum256(b)
 	a.Size, a.Digest = int64(len(b)), hex.EncodeToString(sum[:])
-	found, err := c.artifactAt(ctx, object)
+	found, err := artifactAt(ctx, c, object)
 	if err == nil && found.chunks == "" {
 		a.meta = found.meta
-		found, err = c.writeArtifact(ctx, object, a, b)
+		found, err = as.write(ctx, a, b)
 		if _, lost := errors.AsType[*ConflictError](err); lost {
 			// Another writer was first, or the answer to this one was lost.
-			found, err = c.artifactAt(ctx, object)
+			found, err = artifactAt(ctx, c, object)
 		}
 	}
 	switch {
@@ -100,14 +108,15 @@ func (c *Conn) StoreArtifact(ctx context.Context, tree subjects.Tree, a Artifact
 	return found, c.intercept(Point{"store", object, true})
 }
 
-// writeArtifact writes the chunks of an artifact and then its metadata.
-func (c *Conn) writeArtifact(ctx context.Context, object string, a Artifact, b []byte) (Artifact, error) {
+// write writes the chunks of an artifact and then its metadata.
+func (as Artifacts) write(ctx context.Context, a Artifact, b []byte) (Artifact, error) {
+	c, space, object := as.conn, as.conn.cfg.Space, ArtifactObject(as.tree, a.Name)
 	a.chunks = nuid.Next()
 	size := int(min(maxChunk, c.nc.MaxPayload()-headerRoom))
 	chunks, last := 0, uint64(0)
 	for rest := b; len(rest) > 0; chunks++ {
 		n := min(size, len(rest))
-		subject := c.objectSubject("C", a.chunks)
+		subject := objectSubject(space, "C", a.chunks)
 		seq, err := c.Write(ctx, Message{Subject: subject, Body: rest[:n], Fence: After(subject, last)})
 		if stored, ok := errors.AsType[*ConflictError](err); ok && stored.Last > last {
 			// Only this call writes here: the answer to the chunk was lost.
@@ -119,24 +128,24 @@ func (c *Conn) writeArtifact(ctx context.Context, object string, a Artifact, b [
 		last = seq
 		rest = rest[n:]
 	}
-	meta, err := json.Marshal(c.objectInfo(object, a, chunks))
+	meta, err := json.Marshal(objectInfo(space, object, a, chunks))
 	if err != nil {
 		return a, err
 	}
-	subject := c.metaSubject(object)
+	subject := metaSubject(space, object)
 	_, err = c.Write(ctx, Message{Subject: subject, Body: meta, Fence: After(subject, a.meta)})
 	a.Stored = c.Clocks.Now()
 	return a, err
 }
 
 // objectInfo is the metadata of an artifact, in the form of ADR-20.
-func (c *Conn) objectInfo(object string, a Artifact, chunks int) jetstream.ObjectInfo {
+func objectInfo(space subjects.Space, object string, a Artifact, chunks int) jetstream.ObjectInfo {
 	sum, _ := hex.DecodeString(a.Digest) // it was encoded a moment ago
 	info := jetstream.ObjectInfo{
 		ObjectMeta: jetstream.ObjectMeta{
 			Name: object, Description: a.Path, Opts: &jetstream.ObjectMetaOptions{ChunkSize: maxChunk},
 		},
-		Bucket: c.cfg.Space.Name("OBJECTS"), NUID: a.chunks, Size: uint64(a.Size), Chunks: uint32(chunks),
+		Bucket: space.Name("OBJECTS"), NUID: a.chunks, Size: uint64(a.Size), Chunks: uint32(chunks),
 		Digest: digestPrefix + base64.URLEncoding.EncodeToString(sum),
 	}
 	if a.MediaType != "" {
@@ -148,10 +157,10 @@ func (c *Conn) objectInfo(object string, a Artifact, chunks int) jetstream.Objec
 // digestPrefix is the beginning of the digest in an object's metadata.
 const digestPrefix = "SHA-256="
 
-// FindArtifact returns an artifact of a tree. It asks the leader of the object
+// Find returns the artifact with a name. It asks the leader of the object
 // store. The error wraps ErrNoArtifact if the tree has none under the name.
-func (c *Conn) FindArtifact(ctx context.Context, tree subjects.Tree, name string) (Artifact, error) {
-	a, err := c.artifactAt(ctx, ArtifactObject(tree, name))
+func (as Artifacts) Find(ctx context.Context, name string) (Artifact, error) {
+	a, err := artifactAt(ctx, as.conn, ArtifactObject(as.tree, name))
 	switch {
 	case err != nil:
 		return a, fmt.Errorf("artifact %q: %w", name, err)
@@ -163,8 +172,8 @@ func (c *Conn) FindArtifact(ctx context.Context, tree subjects.Tree, name string
 
 // artifactAt reads the metadata of an object. An object that does not exist, or
 // was removed, has no chunks.
-func (c *Conn) artifactAt(ctx context.Context, object string) (Artifact, error) {
-	m, there, err := c.last(ctx, c.objectStream(), c.metaSubject(object))
+func artifactAt(ctx context.Context, c *Conn, object string) (Artifact, error) {
+	m, there, err := c.last(ctx, objectStream(c.cfg.Space), metaSubject(c.cfg.Space, object))
 	if err != nil || !there {
 		return Artifact{}, err
 	}
@@ -190,17 +199,17 @@ func (c *Conn) artifactAt(ctx context.Context, object string) (Artifact, error) 
 // artifactPage bounds the bytes of an artifact that a reader holds at a time.
 const artifactPage = 4 << 20
 
-// CopyArtifact writes the bytes of an artifact to w, a few MiB at a time. It
+// Copy writes the bytes of an artifact to w, a few MiB at a time. It
 // begins with at least 512 bytes if there are as many. After an error w has a
 // part of the bytes: the error wraps ErrNoArtifact if the others were removed.
 // An error of w ends the copy, and is returned as it is.
-func (c *Conn) CopyArtifact(ctx context.Context, w io.Writer, a Artifact) error {
-	if err := c.intercept(Point{"load", a.Name, false}); err != nil {
+func (as Artifacts) Copy(ctx context.Context, w io.Writer, a Artifact) error {
+	if err := as.conn.intercept(Point{"load", ArtifactObject(as.tree, a.Name), false}); err != nil {
 		return err
 	}
 	sum, left, seq := sha256.New(), a.Size, uint64(0)
 	for left > 0 {
-		page, err := c.artifactChunks(ctx, a, seq)
+		page, err := as.chunks(ctx, a, seq)
 		if err != nil {
 			return fmt.Errorf("artifact %q: %w", a.Name, err)
 		}
@@ -219,13 +228,14 @@ func (c *Conn) CopyArtifact(ctx context.Context, w io.Writer, a Artifact) error 
 	return nil
 }
 
-// artifactChunks reads the chunks after seq, one at least. A replica that lags
+// chunks reads the chunks after seq, one at least. A replica that lags
 // is asked again for answerTimeout.
-func (c *Conn) artifactChunks(ctx context.Context, a Artifact, seq uint64) ([]Stored, error) {
-	g := pageAfter(c.objectSubject("C", a.chunks), seq)
+func (as Artifacts) chunks(ctx context.Context, a Artifact, seq uint64) ([]Stored, error) {
+	c := as.conn
+	g := pageAfter(objectSubject(c.cfg.Space, "C", a.chunks), seq)
 	g.MaxBytes = artifactPage
 	for end := time.Now().Add(answerTimeout); ; {
-		page, err := c.reader.ask(ctx, c.objectStream(), g)
+		page, err := c.reader.ask(ctx, objectStream(c.cfg.Space), g)
 		switch {
 		case err != nil || len(page) > 0:
 			return page, err
@@ -240,8 +250,8 @@ func (c *Conn) artifactChunks(ctx context.Context, a Artifact, seq uint64) ([]St
 
 // ObjectsAged returns the time before which objects may have been dropped for
 // their age; zero if none has been.
-func (c *Conn) ObjectsAged(ctx context.Context) (time.Time, error) {
-	info, err := c.Health.info(ctx, c.objectStream())
+func ObjectsAged(ctx context.Context, c *Conn) (time.Time, error) {
+	info, err := c.Health.info(ctx, objectStream(c.cfg.Space))
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -249,14 +259,14 @@ func (c *Conn) ObjectsAged(ctx context.Context) (time.Time, error) {
 }
 
 // objectStream is the name of the stream behind the object store.
-func (c *Conn) objectStream() string { return "OBJ_" + c.cfg.Space.Name("OBJECTS") }
+func objectStream(space subjects.Space) string { return "OBJ_" + space.Name("OBJECTS") }
 
 // objectSubject is a subject of the object store, as ADR-20 has them.
-func (c *Conn) objectSubject(kind, token string) string {
-	return "$O." + c.cfg.Space.Name("OBJECTS") + "." + kind + "." + token
+func objectSubject(space subjects.Space, kind, token string) string {
+	return "$O." + space.Name("OBJECTS") + "." + kind + "." + token
 }
 
 // metaSubject is the subject of the metadata of an object.
-func (c *Conn) metaSubject(object string) string {
-	return c.objectSubject("M", base64.URLEncoding.EncodeToString([]byte(object)))
+func metaSubject(space subjects.Space, object string) string {
+	return objectSubject(space, "M", base64.URLEncoding.EncodeToString([]byte(object)))
 }

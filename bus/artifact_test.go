@@ -25,35 +25,35 @@ func artifactTree(t *testing.T) subjects.Tree {
 // are the same artifact, and others are refused.
 func TestArtifactKeepsItsBytes(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
-	tree := artifactTree(t)
+	all := ArtifactsOf(c, artifactTree(t))
 	store, err := c.objectStore(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, size := range map[string]int{"empty": 0, "one.txt": 1, "some.txt": 300 << 10, "much.txt": 9<<20 + 1} {
 		body := []byte(strings.Repeat("0123456789", size/10+1)[:size])
-		a, err := c.StoreArtifact(t.Context(), tree, Artifact{Name: name, MediaType: "text/plain", Path: "r-1-0"}, body)
+		a, err := all.Store(t.Context(), Artifact{Name: name, MediaType: "text/plain", Path: "r-1-0"}, body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := c.FindArtifact(t.Context(), tree, name)
+		found, err := all.Find(t.Context(), name)
 		if err != nil || found.Digest != a.Digest || found.Size != int64(size) || found.Path != "r-1-0" ||
 			found.MediaType != "text/plain" || found.Name != name {
 			t.Errorf("%s: found %+v, %v, want %+v", name, found, err, a)
 		}
 		var got bytes.Buffer
-		if err := c.CopyArtifact(t.Context(), &got, found); err != nil || !bytes.Equal(got.Bytes(), body) {
+		if err := all.Copy(t.Context(), &got, found); err != nil || !bytes.Equal(got.Bytes(), body) {
 			t.Errorf("%s: read %d bytes, %v, want %d", name, got.Len(), err, size)
 		}
 		stock, err := store.GetBytes(t.Context(), "order4711/"+name)
 		if err != nil || !bytes.Equal(stock, body) {
 			t.Errorf("%s: the library reads %d bytes, %v, want %d", name, len(stock), err, size)
 		}
-		again, err := c.StoreArtifact(t.Context(), tree, Artifact{Name: name, Path: "r-2-0"}, body)
+		again, err := all.Store(t.Context(), Artifact{Name: name, Path: "r-2-0"}, body)
 		if err != nil || again.chunks != found.chunks || again.Path != "r-1-0" {
 			t.Errorf("%s: the same bytes again are %+v, %v, want the artifact that is there", name, again, err)
 		}
-		_, err = c.StoreArtifact(t.Context(), tree, Artifact{Name: name, Path: "r-2-0"}, append(body, 'x'))
+		_, err = all.Store(t.Context(), Artifact{Name: name, Path: "r-2-0"}, append(body, 'x'))
 		if taken, ok := errors.AsType[*ArtifactTakenError](err); !ok || taken.Artifact.Path != "r-1-0" {
 			t.Errorf("%s: other bytes end with %v, want an ArtifactTakenError of r-1-0", name, err)
 		}
@@ -64,15 +64,15 @@ func TestArtifactKeepsItsBytes(t *testing.T) {
 // one stores its artifact. The others are told of it.
 func TestArtifactRace(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
-	tree := artifactTree(t)
-	var all sync.WaitGroup
+	all := ArtifactsOf(c, artifactTree(t))
+	var writers sync.WaitGroup
 	errs := make([]error, 20)
 	for i := range errs {
-		all.Go(func() {
-			_, errs[i] = c.StoreArtifact(t.Context(), tree, Artifact{Name: "a"}, bytes.Repeat([]byte{byte(i)}, i+1))
+		writers.Go(func() {
+			_, errs[i] = all.Store(t.Context(), Artifact{Name: "a"}, bytes.Repeat([]byte{byte(i)}, i+1))
 		})
 	}
-	all.Wait()
+	writers.Wait()
 	winner := -1
 	for i, err := range errs {
 		if _, lost := errors.AsType[*ArtifactTakenError](err); lost {
@@ -83,7 +83,7 @@ func TestArtifactRace(t *testing.T) {
 		}
 		winner = i
 	}
-	a, err := c.FindArtifact(t.Context(), tree, "a")
+	a, err := all.Find(t.Context(), "a")
 	if err != nil || a.Size != int64(winner+1) {
 		t.Errorf("found %+v, %v, want that of writer %d", a, err, winner)
 	}
@@ -93,26 +93,26 @@ func TestArtifactRace(t *testing.T) {
 // is free. An artifact without its chunks cannot be read.
 func TestArtifactRemoved(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
-	tree := artifactTree(t)
+	all := ArtifactsOf(c, artifactTree(t))
 	store, err := c.objectStore(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.FindArtifact(t.Context(), tree, "a"); !errors.Is(err, ErrNoArtifact) {
+	if _, err := all.Find(t.Context(), "a"); !errors.Is(err, ErrNoArtifact) {
 		t.Errorf("before it is stored: %v, want ErrNoArtifact", err)
 	}
 	for _, text := range []string{"first", "second"} {
-		a, err := c.StoreArtifact(t.Context(), tree, Artifact{Name: "a"}, []byte(text))
+		a, err := all.Store(t.Context(), Artifact{Name: "a"}, []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := store.Delete(t.Context(), "order4711/a"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.FindArtifact(t.Context(), tree, "a"); !errors.Is(err, ErrNoArtifact) {
+		if _, err := all.Find(t.Context(), "a"); !errors.Is(err, ErrNoArtifact) {
 			t.Errorf("after its end: %v, want ErrNoArtifact", err)
 		}
-		if err := c.CopyArtifact(t.Context(), io.Discard, a); !errors.Is(err, ErrNoArtifact) {
+		if err := all.Copy(t.Context(), io.Discard, a); !errors.Is(err, ErrNoArtifact) {
 			t.Errorf("without its chunks: %v, want ErrNoArtifact", err)
 		}
 	}
@@ -122,7 +122,7 @@ func TestArtifactRemoved(t *testing.T) {
 // before anything is stored.
 func TestArtifactStep(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
-	tree, broken := artifactTree(t), errors.New("broken")
+	all, broken := ArtifactsOf(c, artifactTree(t)), errors.New("broken")
 	var seen []Point
 	c.cfg.Intercept = func(p Point) error {
 		if p.Op == "store" {
@@ -131,13 +131,13 @@ func TestArtifactStep(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := c.StoreArtifact(t.Context(), tree, Artifact{Name: "a"}, []byte("x")); !errors.Is(err, broken) {
+	if _, err := all.Store(t.Context(), Artifact{Name: "a"}, []byte("x")); !errors.Is(err, broken) {
 		t.Errorf("stored with %v, want %v", err, broken)
 	}
 	if len(seen) != 1 || seen[0] != (Point{"store", "order4711/a", false}) {
 		t.Errorf("the steps are %v", seen)
 	}
-	if _, err := c.FindArtifact(t.Context(), tree, "a"); !errors.Is(err, ErrNoArtifact) {
+	if _, err := all.Find(t.Context(), "a"); !errors.Is(err, ErrNoArtifact) {
 		t.Errorf("found after a failed step: %v", err)
 	}
 }

@@ -46,7 +46,7 @@ type Config struct {
 // writes to Directory and Workers, have none.
 type Point struct {
 	// Op is "write", "ack", "nak", "beat" (the renewal of a lease), "load"
-	// (the read of an object or an artifact), "store" (StoreArtifact),
+	// (the read of an object or an artifact), "store" (Artifacts.Store),
 	// "expire" (ExpireConsumer) or "purge" (RemoveTimer).
 	Op string
 	// Subject is that of the message written or delivered. For "load" and

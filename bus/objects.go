@@ -132,7 +132,7 @@ func (c *Conn) lags(ctx context.Context, name string, err error) (bool, error) {
 	case errors.Is(err, jetstream.ErrDigestMismatch):
 		return true, nil
 	case errors.Is(err, jetstream.ErrObjectNotFound):
-		_, there, err := c.last(ctx, c.objectStream(), c.metaSubject(name))
+		_, there, err := c.last(ctx, objectStream(c.cfg.Space), metaSubject(c.cfg.Space, name))
 		return there, err
 	}
 	return false, nil

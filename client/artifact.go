@@ -61,9 +61,10 @@ func (c *Client) Artifacts(ctx context.Context, tree subjects.Tree) ([]Artifact,
 // ErrUnknownArtifact if the tree has no artifact under the name, or has it no
 // more. An error of w is returned as it is.
 func (c *Client) CopyArtifact(ctx context.Context, w io.Writer, tree subjects.Tree, name string) error {
-	a, err := c.conn.FindArtifact(ctx, tree, name)
+	stored := bus.ArtifactsOf(c.conn, tree)
+	a, err := stored.Find(ctx, name)
 	if err == nil {
-		err = c.conn.CopyArtifact(ctx, w, a)
+		err = stored.Copy(ctx, w, a)
 	}
 	if !errors.Is(err, bus.ErrNoArtifact) {
 		return err

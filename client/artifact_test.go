@@ -70,7 +70,7 @@ func TestCopyArtifact(t *testing.T) {
 		if err := h.CopyArtifact(t.Context(), io.Discard, tree, "a"); !errors.Is(err, client.ErrUnknownArtifact) {
 			t.Errorf("no such name: %v, want ErrUnknownArtifact", err)
 		}
-		if _, err := h.conn.StoreArtifact(t.Context(), tree, bus.Artifact{Name: "a"}, []byte("text")); err != nil {
+		if _, err := bus.ArtifactsOf(h.conn, tree).Store(t.Context(), bus.Artifact{Name: "a"}, []byte("text")); err != nil {
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
@@ -95,7 +95,7 @@ func TestCopyLargeArtifact(t *testing.T) {
 		t := h.t
 		tree := client.TreeID("order4711")
 		const size, chunk = 20 << 20, 128 << 10
-		if _, err := h.conn.StoreArtifact(t.Context(), tree, bus.Artifact{Name: "a"}, make([]byte, size)); err != nil {
+		if _, err := bus.ArtifactsOf(h.conn, tree).Store(t.Context(), bus.Artifact{Name: "a"}, make([]byte, size)); err != nil {
 			t.Fatal(err)
 		}
 		before := h.conn.Stats().Messages

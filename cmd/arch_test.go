@@ -54,6 +54,7 @@ var allowedImports = map[string][]string{
 		"provider", "agentd/run", "internal/files", "internal/sandbox", "github.com/bmatcuk/doublestar/v4",
 		"github.com/JohannesKaufmann/html-to-markdown/v2/...", "golang.org/x/net/html",
 	},
+	"internal/toolset":   {"agentd/run"},
 	"internal/prompt":    {"configs"},
 	"internal/check":     {"configs", "internal/prompt", "provider/catalog"},
 	"agentd/memory":      {"subjects", "internal/files", "github.com/gofrs/flock"},

@@ -49,12 +49,12 @@ func CheckArtifactName(name string) error {
 	return nil
 }
 
-// Artifacts returns the artifacts that the outcomes of the run's calls name, in
+// Artifacts returns the artifacts that the outcomes of the calls name, in
 // call order, each once. More is the number of those that it leaves out beyond
 // MaxArtifacts.
-func (s State) Artifacts() (all []Artifact, more int) {
+func (ts Turns) Artifacts() (all []Artifact, more int) {
 	seen := map[string]bool{}
-	for _, t := range s.Turns {
+	for _, t := range ts {
 		for _, o := range append(t.Outcomes[:len(t.Outcomes):len(t.Outcomes)], t.Verdict) {
 			if o == nil {
 				continue

@@ -40,11 +40,11 @@ func TestArtifactsOfARun(t *testing.T) {
 	for i := range run.MaxArtifacts {
 		many = append(many, fmt.Sprint("m", i))
 	}
-	s := run.State{Turns: run.Turns{
+	turns := run.Turns{
 		{Outcomes: []*run.Outcome{outcome(0, "b"), nil, outcome(0, "a", "b")}, Verdict: outcome(2, "v")},
 		{Outcomes: []*run.Outcome{outcome(3, many...)}},
-	}}
-	all, more := s.Artifacts()
+	}
+	all, more := turns.Artifacts()
 	var got []string
 	for _, a := range all {
 		got = append(got, a.Name)

@@ -99,12 +99,12 @@ func (r *reading) checkArtifacts(ctx context.Context) error {
 	if !r.checker.NamesArtifacts() {
 		return nil
 	}
-	aged, err := r.conn.ObjectsAged(ctx)
+	aged, err := bus.ObjectsAged(ctx, r.conn)
 	if err != nil {
 		return err
 	}
 	return r.checker.CheckArtifacts(func(tree subjects.Tree, name string) (string, error) {
-		a, err := r.conn.FindArtifact(ctx, tree, name)
+		a, err := bus.ArtifactsOf(r.conn, tree).Find(ctx, name)
 		if errors.Is(err, bus.ErrNoArtifact) {
 			return "", nil
 		}
