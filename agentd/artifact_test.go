@@ -56,6 +56,9 @@ func numberedLines(n int) string {
 	return b.String()
 }
 
+// lastLine is the end of what read_file returns of 10,000 numbered lines.
+const lastLine = "\n10000: this is line 10000 äöü"
+
 // TestArtifacts: the result of a tool that is too large for a model is an
 // artifact of the tree. The model reads its beginning, its end, and how to read
 // the rest. Agents of one tree read each other's artifacts. A name keeps its
@@ -119,7 +122,8 @@ func TestArtifacts(t *testing.T) {
 		if got := names(h.outcomes(root.Reply(2, 3))[0].Artifacts); !slices.Equal(got, []string{"note.md", "mine.md"}) {
 			t.Errorf("the reader has the artifacts %v", got)
 		}
-		if whole, _ := h.artifact(root.Tree, "r-1-0.txt"); !strings.HasSuffix(whole, "\n10000: this is line 10000 äöü") {
+		whole, _ := h.artifact(root.Tree, "r-1-0.txt")
+		if !strings.HasSuffix(whole, lastLine) {
 			t.Errorf("the artifact ends with %q", whole[max(0, len(whole)-100):])
 		}
 		h.checkVerified()
@@ -132,14 +136,15 @@ func checkExcerpt(t *testing.T, got string) {
 	head, rest, _ := strings.Cut(got, "\n... [")
 	note, tail, _ := strings.Cut(rest, "]\n")
 	lines := strings.Count(head, "\n") + 1
-	if !strings.HasPrefix(head, "1: this is line 1 äöü\n") || !strings.HasSuffix(tail, "\n10000: this is line 10000 äöü") ||
+	if !strings.HasPrefix(head, "1: this is line 1 äöü\n") || !strings.HasSuffix(tail, lastLine) ||
 		!strings.HasSuffix(head, fmt.Sprintf("\n%d: this is line %d äöü", lines, lines)) {
 		t.Errorf("the excerpt has not whole lines of both ends: %q … %q", head[max(0, len(head)-50):], tail[:50])
 	}
 	if n := len(got); n > configs.DefaultMaxResult || n < configs.DefaultMaxResult*9/10 {
 		t.Errorf("the excerpt has %d bytes, want nearly %d", n, configs.DefaultMaxResult)
 	}
-	want := fmt.Sprintf("bytes are the artifact r-1-0.txt: read_artifact reads it, from line %d on for this part", lines+1)
+	const format = "bytes are the artifact r-1-0.txt: read_artifact reads it, from line %d on for this part"
+	want := fmt.Sprintf(format, lines+1)
 	if !strings.HasSuffix(note, want) {
 		t.Errorf("the note is %q, want %q at its end", note, want)
 	}
@@ -164,7 +169,8 @@ func TestArtifactNotStored(t *testing.T) {
 		}})
 		h.awaitReady()
 		o := h.awaitOutcome(h.submit("lead", "go"), time.Hour)
-		if want := "They are lost: " + errBusBroken.Error() + "]\n"; !strings.Contains(o.Result, want) || o.Artifacts != nil {
+		want := "They are lost: " + errBusBroken.Error() + "]\n"
+		if !strings.Contains(o.Result, want) || o.Artifacts != nil {
 			t.Errorf("the outcome names %v, and does not say %q", o.Artifacts, want)
 		}
 		h.checkVerified()
@@ -178,6 +184,9 @@ func TestArtifactNotStored(t *testing.T) {
 func TestArtifactCrashTable(t *testing.T) {
 	t.Parallel()
 	command := "echo x >> effects; cat effects; seq 1000"
+	own, written := []string{"r-1-0.txt"}, []string{"a.md"}
+	before := func(suffix string) toolDeath { return toolDeath{"", "store", suffix, false} }
+	after := func(suffix string) toolDeath { return toolDeath{"", "store", suffix, true} }
 	for _, test := range []struct {
 		name   string
 		death  toolDeath
@@ -188,17 +197,15 @@ func TestArtifactCrashTable(t *testing.T) {
 		names   []string
 		effects int
 	}{
-		{"command, before it is stored", toolDeath{"", "store", ".txt", false}, "run_command", "", nil, 1},
-		{"command, after it is stored", toolDeath{"", "store", ".txt", true}, "run_command", "", nil, 1},
-		{"command, after the outcome", toolDeath{"", "write", ".r.in.1.0", true}, "run_command", "", []string{"r-1-0.txt"}, 1},
-		{"repeated, before it is stored", toolDeath{"", "store", ".txt", false}, "run_command", configs.ToolReads,
-			[]string{"r-1-0.txt"}, 2},
-		{"repeated, after it is stored", toolDeath{"", "store", ".txt", true}, "run_command", configs.ToolReads,
-			[]string{"r-1-0-2.txt"}, 2},
-		{"write, before it is stored", toolDeath{"", "store", "/a.md", false}, "write_artifact", "", []string{"a.md"}, 0},
-		{"write, after it is stored", toolDeath{"", "store", "/a.md", true}, "write_artifact", "", []string{"a.md"}, 0},
-		{"write, before the outcome", toolDeath{"", "write", ".r.in.1.0", false}, "write_artifact", "", []string{"a.md"}, 0},
-		{"write, after the outcome", toolDeath{"", "write", ".r.in.1.0", true}, "write_artifact", "", []string{"a.md"}, 0},
+		{"command, before it is stored", before(".txt"), "run_command", "", nil, 1},
+		{"command, after it is stored", after(".txt"), "run_command", "", nil, 1},
+		{"command, after the outcome", toolDeaths[3], "run_command", "", own, 1},
+		{"repeated, before it is stored", before(".txt"), "run_command", configs.ToolReads, own, 2},
+		{"repeated, after it is stored", after(".txt"), "run_command", configs.ToolReads, []string{"r-1-0-2.txt"}, 2},
+		{"write, before it is stored", before("/a.md"), "write_artifact", "", written, 0},
+		{"write, after it is stored", after("/a.md"), "write_artifact", "", written, 0},
+		{"write, before the outcome", toolDeaths[2], "write_artifact", "", written, 0},
+		{"write, after the outcome", toolDeaths[3], "write_artifact", "", written, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -218,13 +225,14 @@ func TestArtifactCrashTable(t *testing.T) {
 				if got := names(o.Artifacts); !slices.Equal(got, test.names) {
 					t.Errorf("the tree has the artifacts %v, want %v", got, test.names)
 				}
-				if got := h.outcomes(root.Reply(1, 0)); len(got) != 1 || !slices.Equal(names(got[0].Artifacts), test.names) {
+				got := h.outcomes(root.Reply(1, 0))
+				if len(got) != 1 || !slices.Equal(names(got[0].Artifacts), test.names) {
 					t.Errorf("the outcomes of the tool are %+v, want one with %v", got, test.names)
 				}
 				for _, name := range test.names {
 					text, ok := h.artifact(root.Tree, name)
 					if want := test.effects; !ok || strings.Count(text, "x") != max(want, 1) {
-						t.Errorf("the artifact %s shows %q, want the work of attempt %d", name, text[:min(20, len(text))], want)
+						t.Errorf("the artifact %s shows %.20q, want the work of attempt %d", name, text, want)
 					}
 				}
 				if b, _ := os.ReadFile(filepath.Join(dir, "effects")); strings.Count(string(b), "x") != test.effects {
@@ -250,7 +258,8 @@ func TestArtifactOfACommand(t *testing.T) {
 		h.startWorker("w", workerOptions{Config: agentd.Config{Sandbox: agentd.NewSandbox()}})
 		h.awaitReady()
 		root := h.submit("ops", "do it")
-		h.eventually("the tree has ended", func() bool { return len(h.outcomes(root.Space.Result(root.Agent, root.Tree))) == 1 })
+		result := root.Space.Result(root.Agent, root.Tree)
+		h.eventually("the tree has ended", func() bool { return len(h.outcomes(result)) == 1 })
 		o := h.outcomes(root.Reply(1, 0))[0]
 		if o.Kind != run.KindError || !strings.HasPrefix(o.Error, "exit code 3\n1\n2\n") ||
 			!strings.HasSuffix(o.Error, "\n200000\nthe end\n") || len(o.Error) > configs.DefaultMaxResult {

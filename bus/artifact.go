@@ -77,8 +77,9 @@ const maxChunk = 128 << 10
 // typeHeader is the header of an object with the media type.
 const typeHeader = "Content-Type"
 
-// Store stores bytes under the name of an artifact, and returns the artifact. If the name has the same bytes already, it stores nothing. If it has
-// others, the error is an *ArtifactTakenError. Size, Digest and Stored are set.
+// Store stores bytes under the name of an artifact, and returns the artifact
+// with Size, Digest and Stored. If the name has the same bytes already, it
+// stores nothing. If the name has others, the error is an *ArtifactTakenError.
 //
 // The chunks come first. The object exists with its metadata, which are fenced:
 // of two writers the server refuses one. Chunks without metadata are dropped

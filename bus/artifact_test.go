@@ -54,7 +54,7 @@ func TestArtifactKeepsItsBytes(t *testing.T) {
 			t.Errorf("%s: the same bytes again are %+v, %v, want the artifact that is there", name, again, err)
 		}
 		_, err = all.Store(t.Context(), Artifact{Name: name, Path: "r-2-0"}, append(body, 'x'))
-		if taken, ok := errors.AsType[*ArtifactTakenError](err); !ok || taken.Artifact.Path != "r-1-0" {
+		if taken, ok := errors.AsType[*ArtifactTakenError](err); !ok || taken.Path != "r-1-0" {
 			t.Errorf("%s: other bytes end with %v, want an ArtifactTakenError of r-1-0", name, err)
 		}
 	}

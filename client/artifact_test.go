@@ -26,6 +26,14 @@ func (h *harness) store(subject string, body any) {
 	}
 }
 
+// storeArtifact stores the artifact "a" of a tree.
+func (h *harness) storeArtifact(tree subjects.Tree, b []byte) {
+	h.t.Helper()
+	if _, err := bus.ArtifactsOf(h.conn, tree).Store(h.t.Context(), bus.Artifact{Name: "a"}, b); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 // TestArtifacts: a client lists the artifacts that the outcomes of tool runs
 // name, each once and in stream order, however many there are, while the tree is
 // at work. Outcomes of agents add nothing.
@@ -41,7 +49,8 @@ func TestArtifacts(t *testing.T) {
 		const many = 3 * run.MaxArtifacts
 		for i := range many {
 			a := run.Artifact{Name: fmt.Sprint("a", i), Path: fmt.Sprint("r-1-", i)}
-			o := run.Outcome{Status: run.StatusCompleted, Tool: "write_artifact", Artifacts: []run.Artifact{a, {Name: "a0"}}}
+			o := run.Outcome{Status: run.StatusCompleted, Tool: "write_artifact"}
+			o.Artifacts = []run.Artifact{a, {Name: "a0"}}
 			h.store(root.Reply(1, i), o)
 		}
 		h.store(root.Reply(2, 0), run.Outcome{Status: run.StatusCompleted, Artifacts: []run.Artifact{{Name: "other"}}})
@@ -70,9 +79,7 @@ func TestCopyArtifact(t *testing.T) {
 		if err := h.CopyArtifact(t.Context(), io.Discard, tree, "a"); !errors.Is(err, client.ErrUnknownArtifact) {
 			t.Errorf("no such name: %v, want ErrUnknownArtifact", err)
 		}
-		if _, err := bus.ArtifactsOf(h.conn, tree).Store(t.Context(), bus.Artifact{Name: "a"}, []byte("text")); err != nil {
-			t.Fatal(err)
-		}
+		h.storeArtifact(tree, []byte("text"))
 		var b bytes.Buffer
 		if err := h.CopyArtifact(t.Context(), &b, tree, "a"); err != nil || b.String() != "text" {
 			t.Errorf("got %q, %v", b.String(), err)
@@ -95,9 +102,7 @@ func TestCopyLargeArtifact(t *testing.T) {
 		t := h.t
 		tree := client.TreeID("order4711")
 		const size, chunk = 20 << 20, 128 << 10
-		if _, err := bus.ArtifactsOf(h.conn, tree).Store(t.Context(), bus.Artifact{Name: "a"}, make([]byte, size)); err != nil {
-			t.Fatal(err)
-		}
+		h.storeArtifact(tree, make([]byte, size))
 		before := h.conn.Stats().Messages
 		if err := h.CopyArtifact(t.Context(), brokenPipe{}, tree, "a"); !errors.Is(err, io.ErrClosedPipe) {
 			t.Fatal(err)

@@ -143,8 +143,8 @@ func TestAxe18Refuses(t *testing.T) {
 			"has no MCP client yet: remove [[mcp_servers]] to run the agent without the tools of these servers",
 		"mcp_servers = 'a'": "3: mcp_servers: must be a list of tables",
 		"[mcp_servers]\n":   "3: mcp_servers: must be a list of tables",
-		"[artifacts]\nenabled = true\ndir = 'x'": "4: artifacts.enabled: artifacts here belong to the tree, and have no " +
-			"directory: remove enabled, and add read_artifact and write_artifact to tools",
+		"[artifacts]\nenabled = true\ndir = 'x'": "4: artifacts.enabled: artifacts here belong to the tree, " +
+			"and have no directory: remove enabled, and add read_artifact and write_artifact to tools",
 		"artifacts.max_result = 1000": "3: artifacts.max_result must be 0, or 1024 to 1048576, got 1000",
 		"artifacts.dir = 'x'":         "3: artifacts.dir is set but artifacts.enabled is false",
 

@@ -3,9 +3,8 @@ package run
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Artifact is a file of a tree, as the outcome of the tool run that made it
@@ -34,13 +33,13 @@ const maxArtifactName = 100
 // characters, without a separator, and without a dot or a space at an end. A dot
 // inside is fine.
 func CheckArtifactName(name string) error {
-	bad := func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`/\:*?"<>|`, r) }
+	bad := func(r rune) bool { return !strconv.IsPrint(r) || strings.ContainsRune(`/\:*?"<>|`, r) }
 	switch {
 	case name == "":
 		return errors.New("the name of an artifact must not be empty")
 	case len(name) > maxArtifactName:
 		return fmt.Errorf("the name of an artifact has at most %d bytes, got %d", maxArtifactName, len(name))
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, bad):
+	case strings.ToValidUTF8(name, "") != name || strings.ContainsFunc(name, bad):
 		return fmt.Errorf(`the name of an artifact is a file name of printable characters without / \ : * ? " < > |, `+
 			"got %q", name)
 	case strings.Trim(name, ". ") != name:

@@ -17,8 +17,8 @@ func TestCheckArtifactName(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"", ".", "..", ".bashrc", "a.", " a", "a ", "a/b", `a\b`, "../a", "a\x00b", "a\nb", "a\x1b[2J", "\xff", "c:d", "a\u202eb",
-		strings.Repeat("x", 101),
+		"", ".", "..", ".bashrc", "a.", " a", "a ", "a/b", `a\b`, "../a", "a\x00b", "a\nb", "a\x1b[2J", "\xff", "c:d",
+		"a\u202eb", strings.Repeat("x", 101),
 	} {
 		if err := run.CheckArtifactName(name); err == nil {
 			t.Errorf("%q is accepted", name)
@@ -49,7 +49,8 @@ func TestArtifactsOfARun(t *testing.T) {
 	for _, a := range all {
 		got = append(got, a.Name)
 	}
-	if want := append([]string{"b", "a", "v"}, many[:run.MaxArtifacts-3]...); !slices.Equal(got, want) || more != 2+3+3 {
+	want := append([]string{"b", "a", "v"}, many[:run.MaxArtifacts-3]...)
+	if !slices.Equal(got, want) || more != 2+3+3 {
 		t.Errorf("got %v and %d more, want %v and 8 more", got, more, want)
 	}
 }

@@ -120,7 +120,8 @@ func get(ctx context.Context, ses *cli.Session, t cli.Target, to artifactOutput)
 	}
 	err := fill(to.stdout)
 	if errors.Is(err, errControl) {
-		return cli.Usage("artifact %q is binary, or would control the terminal: write it to a file with -o FILE", to.name)
+		const text = "artifact %q is binary, or would control the terminal: write it to a file with -o FILE"
+		return cli.Usage(text, to.name)
 	}
 	return err
 }

@@ -171,7 +171,8 @@ func (l *lines) result() (string, error) {
 	case l.cut && l.line > l.offset:
 		return fmt.Sprintf("%s\n... [cut here: go on with offset %d]", out, l.line), nil
 	case l.cut:
-		return fmt.Sprintf("%s\n... [the rest of this line is left out: the next one has offset %d]", out, l.line+1), nil
+		const note = "%s\n... [the rest of this line is left out: the next one has offset %d]"
+		return fmt.Sprintf(note, out, l.line+1), nil
 	case l.offset > max(last, 1):
 		return "", fmt.Errorf("offset %d exceeds artifact length of %d lines", l.offset, last)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -74,7 +75,7 @@ func TestReadArtifact(t *testing.T) {
 	var all strings.Builder
 	next := 1
 	for pieces := 0; next <= 5000; pieces++ {
-		c.Arguments = args{"name": "many", "offset": fmt.Sprint(next)}
+		c.Arguments = args{"name": "many", "offset": strconv.Itoa(next)}
 		got, err := use(t.Context(), readArtifact(), c)
 		if err != nil || len(got) > c.MaxResult || pieces > 5000 {
 			t.Fatalf("from line %d: %d bytes, %v", next, len(got), err)

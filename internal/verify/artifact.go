@@ -43,7 +43,8 @@ func (c *Checker) CheckArtifacts(stored func(t subjects.Tree, name string) (stri
 			return err
 		case digest == a.Digest:
 		case digest != "":
-			c.violate(a.here, Artifact, "artifact %q is stored with other bytes: digest %s, want %s", a.Name, digest, a.Digest)
+			const text = "artifact %q is stored with other bytes: digest %s, want %s"
+			c.violate(a.here, Artifact, text, a.Name, digest, a.Digest)
 		case a.at.Add(-minLongest).Before(aged):
 			c.note(a.here, Artifact, "artifact %q is not stored any more", a.Name)
 		default:
