@@ -70,6 +70,9 @@ func (x *execution) withTotals(o run.Outcome) run.Outcome {
 			o.Partial.Text = cut.Text
 		}
 	}
+	if x.state.Input.Tool == nil {
+		o.Artifacts, o.MoreArtifacts = x.state.Turns.Artifacts()
+	}
 	o.Stopped = len(x.state.Turns.Forks())
 	return o
 }

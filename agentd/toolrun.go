@@ -33,6 +33,8 @@ type toolRun struct {
 	action
 
 	x *execution
+	// artifacts has what the run stores for its tree.
+	artifacts *artifacts
 }
 
 // action is a tool with the arguments of one call.
@@ -49,6 +51,12 @@ type action struct {
 	settle func(plan json.RawMessage) (string, builtin.Settled)
 	// release is called when the call is over.
 	release func()
+	// maxResult is the largest text that the caller's model is to read, in
+	// bytes.
+	maxResult int
+	// reads says that the caller's model can read artifacts, as far as it is
+	// known.
+	reads bool
 }
 
 // runTool carries out the tool of a tool run, and publishes its outcome. A tool
@@ -63,7 +71,7 @@ func runTool(ctx context.Context, x *execution) (result, error) {
 	if res, ok, err := mayBegin(ctx, x); !ok {
 		return res, err
 	}
-	r := &toolRun{x: x}
+	r := &toolRun{x: x, artifacts: newArtifacts(x.w.conn, x.run)}
 	err = r.resolve()
 	defer r.release()
 	switch {
@@ -112,15 +120,17 @@ func (r *toolRun) resolve() (err error) {
 		Arguments: provider.NewToolCall("", in.Name, in.Arguments).Arguments,
 		Dir:       cmp.Or(dir, "."), Key: toolKey(r.x.run),
 		Hosts: def.AllowedHosts, Sandbox: r.x.w.cfg.Sandbox.of(def.Sandbox),
+		Artifacts: r.artifacts, MaxResult: def.Artifacts.Limit(),
 	}
 	r.action = builtinAction(t, call)
 	r.release = func() {}
+	_, r.reads = toolOf(def, "read_artifact")
 	return t.Check(call)
 }
 
 // resolveIn makes the action of a call of a tool of a toolset.
 func (r *toolRun) resolveIn(set *servedToolset, name string) (err error) {
-	r.action, err = set.action(name, r.x.state.Input.Tool, toolKey(r.x.run))
+	r.action, err = set.action(name, r.x.state.Input.Tool.Arguments, r.artifacts)
 	r.release = set.calls.Done
 	return err
 }
@@ -128,7 +138,8 @@ func (r *toolRun) resolveIn(set *servedToolset, name string) (err error) {
 // builtinAction returns the action of a call of a built-in tool.
 func builtinAction(t builtin.Tool, c builtin.Call) action {
 	a := action{
-		effect: t.Effect, key: c.Key, use: func(ctx context.Context) (string, error) { return t.Run(ctx, c) },
+		effect: t.Effect, key: c.Key, maxResult: c.MaxResult,
+		use: func(ctx context.Context) (string, error) { return t.Run(ctx, c) },
 	}
 	if t.Plan != nil {
 		a.plan = func() (json.RawMessage, error) { return t.Plan(c) }
@@ -237,9 +248,14 @@ func toolTimeout(after time.Duration, output string) run.Outcome {
 	return run.Failure(run.KindTimeout, "%s", why)
 }
 
-// publish publishes the outcome of a tool that was called. An outcome that
-// comes too late stays on the stream as a remark.
+// publish publishes the outcome of a tool that was called. Its artifacts are
+// stored before it. An outcome that comes too late stays on the stream as a
+// remark.
 func (r *toolRun) publish(ctx context.Context, o run.Outcome) (result, error) {
+	o = r.keepLarge(ctx, o)
+	if ctx.Err() != nil {
+		return result{}, context.Cause(ctx)
+	}
 	res, err := r.x.publishOutcome(ctx, o)
 	if err == nil && res.conflict {
 		r.remark(ctx, o)

@@ -366,8 +366,9 @@ func (s *toolsets) cards(worker string) map[subjects.Agent]Card {
 	return cards
 }
 
-// action returns the action of a call of one of the toolset's tools.
-func (t *servedToolset) action(name string, in *run.ToolInput, key string) (action, error) {
+// action returns the action of a call of one of the toolset's tools. Files of the
+// result become artifacts.
+func (t *servedToolset) action(name string, arguments json.RawMessage, a *artifacts) (action, error) {
 	tool, ok := t.tool(name)
 	if !ok {
 		err := fmt.Errorf("the toolset %s has no tool %q", t.def.Name, name)
@@ -376,14 +377,25 @@ func (t *servedToolset) action(name string, in *run.ToolInput, key string) (acti
 		}
 		return action{}, err
 	}
-	if err := tool.Check(in.Arguments); err != nil {
+	if err := tool.Check(arguments); err != nil {
 		return action{}, err
 	}
-	call := toolset.Call{Tool: name, Arguments: in.Arguments, Key: key}
-	return action{effect: tool.Effect, key: key, use: func(ctx context.Context) (string, error) {
-		r, err := t.set.Call(ctx, call)
-		return r.Text, err
-	}}, nil
+	call := toolset.Call{Tool: name, Arguments: arguments, Key: a.key()}
+	return action{
+		effect: tool.Effect, key: call.Key, maxResult: configs.DefaultMaxResult,
+		use: func(ctx context.Context) (string, error) {
+			r, err := t.set.Call(ctx, call)
+			stored, failed := a.storeFiles(ctx, r.Files)
+			for i := range r.Files {
+				if i < len(stored) {
+					r.Text += fmt.Sprintf("\n[%s is the artifact %s]", r.Files[i].Name, stored[i].Name)
+				} else {
+					r.Text += fmt.Sprintf("\n[%s could not be stored: %v]", r.Files[i].Name, failed)
+				}
+			}
+			return r.Text, err
+		},
+	}, nil
 }
 
 // setOpener returns the function that opens a worker's toolsets.

@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -36,6 +37,16 @@ func (h *harness) verifyAll() verify.Report {
 			Fenced:  fenced,
 			Fence:   fence,
 		})
+	}
+	err := c.CheckArtifacts(func(tree subjects.Tree, name string) (string, error) {
+		a, err := bus.ArtifactsOf(h.conn, tree).Find(h.ctx, name)
+		if errors.Is(err, bus.ErrNoArtifact) {
+			return "", nil
+		}
+		return a.Digest, err
+	}, time.Time{})
+	if err != nil {
+		h.tb.Fatal(err)
 	}
 	return c.Report(h.conn.Clocks.Now())
 }

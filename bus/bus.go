@@ -46,11 +46,12 @@ type Config struct {
 // writes to Directory and Workers, have none.
 type Point struct {
 	// Op is "write", "ack", "nak", "beat" (the renewal of a lease), "load"
-	// (the read of an object), "expire" (ExpireConsumer) or "purge"
-	// (RemoveTimer).
+	// (the read of an object or an artifact), "store" (Artifacts.Store),
+	// "expire" (ExpireConsumer) or "purge" (RemoveTimer).
 	Op string
-	// Subject is that of the message written or delivered. For "load" it is
-	// the name of the object, for "expire" that of the consumer.
+	// Subject is that of the message written or delivered. For "load" and
+	// "store" it is the name of the object, for "expire" that of the
+	// consumer.
 	Subject string
 	// After is true when the operation has succeeded, and false before it.
 	// For "beat" and "load" there is no point after the operation.

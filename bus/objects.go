@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -133,10 +132,7 @@ func (c *Conn) lags(ctx context.Context, name string, err error) (bool, error) {
 	case errors.Is(err, jetstream.ErrDigestMismatch):
 		return true, nil
 	case errors.Is(err, jetstream.ErrObjectNotFound):
-		bucket := c.cfg.Space.Name("OBJECTS")
-		// The subject of an object's metadata is that of ADR-20.
-		subject := "$O." + bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
-		_, there, err := c.last(ctx, "OBJ_"+bucket, subject)
+		_, there, err := c.last(ctx, objectStream(c.cfg.Space), metaSubject(c.cfg.Space, name))
 		return there, err
 	}
 	return false, nil

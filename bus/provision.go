@@ -92,7 +92,7 @@ func submitStream(sp subjects.Space, p Provision) jetstream.StreamConfig {
 // bucketStreams returns the names of the streams behind the bucket of agents
 // and the object store.
 func bucketStreams(sp subjects.Space) []string {
-	return []string{"KV_" + sp.Name("AGENTS"), "OBJ_" + sp.Name("OBJECTS")}
+	return []string{"KV_" + sp.Name("AGENTS"), objectStream(sp)}
 }
 
 // spread returns the number of streams of runs. Want is 0 for the existing

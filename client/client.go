@@ -47,6 +47,9 @@ var (
 	ErrUnknownTurn = errors.New("unknown turn")
 	// ErrUnknownDeadLetter is returned for an id that no dead letter has.
 	ErrUnknownDeadLetter = errors.New("unknown dead letter")
+	// ErrUnknownArtifact is returned for a name under which a tree has no
+	// artifact.
+	ErrUnknownArtifact = errors.New("unknown artifact")
 	// ErrNotStarted is returned for a submission that no worker has taken
 	// yet: it has no run to write to.
 	ErrNotStarted = errors.New("not started: no worker has taken the task yet")

@@ -61,6 +61,7 @@ type Agent struct {
 	Memory      Memory
 	Retry       Retry
 	Supervision Supervision
+	Artifacts   Artifacts
 	// Inert are the keys of the file that have no effect in this version.
 	Inert []string
 
@@ -254,6 +255,8 @@ func fields(a *Agent, tools map[string]*ToolConfig) map[string]any {
 		"retry.max":          (*duration)(&a.Retry.Max),
 
 		"approve.tools": &a.Approve,
+
+		"artifacts.max_result": &a.Artifacts.MaxResult,
 
 		"sandbox.network": &a.Sandbox.Network,
 		"sandbox.write":   &a.Sandbox.Write,

@@ -79,8 +79,8 @@ func (c *compat) apply(a *Agent, has func(key string) bool) *Error {
 func (c *compat) refused() *Error {
 	switch {
 	case c.artifacts:
-		return invalid("artifacts.enabled", "this version has no artifacts yet: "+
-			"set enabled = false, and have the agent write its files below workdir")
+		return invalid("artifacts.enabled", "artifacts here belong to the tree, and have no directory: "+
+			"remove enabled, and add read_artifact and write_artifact to tools")
 	case c.artifactsDir != "":
 		return invalid("artifacts.dir", "artifacts.dir is set but artifacts.enabled is false")
 	}

@@ -84,6 +84,7 @@ func TestAxe18Keys(t *testing.T) {
 		"artifacts.enabled = false":       func(*configs.Agent) {},
 		"artifacts.default_write = true":  func(*configs.Agent) {},
 		"[artifacts]\n":                   func(*configs.Agent) {},
+		"artifacts.max_result = 2048":     func(a *configs.Agent) { a.Artifacts.MaxResult = 2048 },
 		"params.response_format = 'text'": func(*configs.Agent) {},
 
 		"params.response_format = 'json_object'":                            inert("params.response_format"),
@@ -166,9 +167,10 @@ func TestAxe18Refuses(t *testing.T) {
 			`are named "a"`,
 		"mcp_servers = 'a'": "3: mcp_servers: must be a list of tables",
 		"[mcp_servers]\n":   "3: mcp_servers: must be a list of tables",
-		"[artifacts]\nenabled = true\ndir = 'x'": "4: artifacts.enabled: this version has no artifacts yet: " +
-			"set enabled = false, and have the agent write its files below workdir",
-		"artifacts.dir = 'x'": "3: artifacts.dir is set but artifacts.enabled is false",
+		"[artifacts]\nenabled = true\ndir = 'x'": "4: artifacts.enabled: artifacts here belong to the tree, " +
+			"and have no directory: remove enabled, and add read_artifact and write_artifact to tools",
+		"artifacts.max_result = 1000": "3: artifacts.max_result must be 0, or 1024 to 1048576, got 1000",
+		"artifacts.dir = 'x'":         "3: artifacts.dir is set but artifacts.enabled is false",
 
 		"timeout = -1":      "3: timeout must be non-negative",
 		"timeout = '2m'":    "3: timeout: must be an integer",

@@ -10,6 +10,7 @@ import (
 // builtinTools are the names of the built-in tools.
 var builtinTools = []string{
 	"list_directory", "read_file", "write_file", "edit_file", "search_files", "run_command", "url_fetch", "web_search",
+	"read_artifact", "write_artifact",
 }
 
 // BuiltinTools returns the names of the built-in tools.

@@ -15,7 +15,8 @@ import (
 func validate(a Agent) *Error {
 	return cmp.Or(
 		checkName(a), checkModel(a), checkAgents("sub_agents", a.SubAgents...), checkNumbers(a), checkDelegation(a),
-		checkTools(a), checkSandbox("sandbox", a.Sandbox), checkPolicy(a), checkParams(a), checkRetry(a), checkSupervision(a),
+		checkTools(a), checkArtifacts(a), checkSandbox("sandbox", a.Sandbox), checkPolicy(a), checkParams(a), checkRetry(a),
+		checkSupervision(a),
 	)
 }
 

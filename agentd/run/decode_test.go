@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -172,7 +173,7 @@ func TestDecodeOutcomeRefuses(t *testing.T) {
 	}
 	for _, test := range tests {
 		o, err := run.DecodeOutcome([]byte(test.body))
-		if err == nil || !strings.Contains(err.Error(), test.want) || o != (run.Outcome{}) {
+		if err == nil || !strings.Contains(err.Error(), test.want) || !reflect.DeepEqual(o, run.Outcome{}) {
 			t.Errorf("%s: got %+v, error %v, want no outcome and an error with %q", test.body, o, err, test.want)
 		}
 	}

@@ -91,6 +91,11 @@ type Outcome struct {
 	// Partial has the results that a failed run had. It is nil if there
 	// were none.
 	Partial *Partial `json:"partial,omitempty"`
+	// Artifacts are those of the run and of the runs below it that have
+	// ended, at most MaxArtifacts.
+	Artifacts []Artifact `json:"artifacts,omitempty"`
+	// MoreArtifacts is the number of those that are not in Artifacts.
+	MoreArtifacts int `json:"more_artifacts,omitzero"`
 	// Stopped is the number of forks that were cancelled with the run.
 	Stopped int `json:"stopped,omitzero"`
 

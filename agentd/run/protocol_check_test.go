@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/subjects"
@@ -168,7 +169,7 @@ func (w *world) checkReplies(p subjects.Path) {
 			if o == nil || o.Kind == run.KindTimeout && w.last(fired, p) > 0 || turn.Entry.Calls[i].Failed() {
 				continue
 			}
-			if first, ok := w.outcome(p.Child(t+1, i), len(w.stream)); !ok || first != *o {
+			if first, ok := w.outcome(p.Child(t+1, i), len(w.stream)); !ok || !reflect.DeepEqual(first, *o) {
 				w.violate("B call %d.%d of %s has %+v, its first outcome is %+v", t+1, i, p, *o, first)
 			}
 		}

@@ -67,6 +67,7 @@ func command() *cobra.Command {
 	root.AddCommand(sendCommand(), mailCommand(), treeCommand(cli.KillCommand))
 	root.AddCommand(interruptCommand(), forkCommand(), pendingCommand(), approveCommand(), denyCommand())
 	root.AddCommand(mcpCommand(), toolsCommand())
+	root.AddCommand(artifactsCommand(), artifactCommand())
 	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), benchCommand(), benchPartCommand(), versionCommand())
 	return root
 }
@@ -92,6 +93,7 @@ func runCommand() *cobra.Command {
 	flags.BoolVar(&o.dry, "dry-run", false, "print the first request to the model, and send nothing")
 	o.output.Register(cmd, "text: the answer; json: the answer and its usage on one line")
 	o.limits.Register(cmd)
+	o.artifacts.Register(cmd)
 	o.worker.Register(cmd)
 	o.dial.Register(cmd)
 	o.log.Register(cmd, "warn")

@@ -43,6 +43,10 @@ type envelope struct {
 	Category        string     `json:"category,omitzero"`
 	// Partial holds the results that a failed run had.
 	Partial *run.Partial `json:"partial,omitempty"`
+	// Artifacts are those of the whole tree. MoreArtifacts counts those
+	// that are not listed.
+	Artifacts     []run.Artifact `json:"artifacts,omitempty"`
+	MoreArtifacts int            `json:"more_artifacts,omitzero"`
 }
 
 // detail is one tool call of the agent, or one of its spawned runs, in call
@@ -80,6 +84,7 @@ func printJSON(ctx context.Context, w io.Writer, c *client.Client, tree subjects
 		Turns: o.Turns, ToolCalls: o.ToolCalls, ToolCallDetails: details(root.Turns),
 		Subtree: o.Subtree, Agent: o.Agent, Tree: o.Tree,
 		Error: o.Error, Kind: string(o.Kind), Category: o.Category, Partial: o.Partial,
+		Artifacts: o.Artifacts, MoreArtifacts: o.MoreArtifacts,
 	})
 	if err != nil {
 		return err

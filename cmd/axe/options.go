@@ -25,6 +25,8 @@ type options struct {
 	file     string
 	dry      bool
 	output   cli.Output
+
+	artifacts cli.ArtifactDir
 }
 
 // override holds the flags that replace settings of the root agent only. An

@@ -140,13 +140,16 @@ func (o *options) submit(ctx context.Context, conn *bus.Conn, task client.Task, 
 		return err
 	}
 	cli.Warn(name, outcome)
+	saved := func(failed error) error {
+		return o.artifacts.Save(ctx, name, cli.TreeClient{Client: c, Tree: tree}, failed)
+	}
 	if o.output.JSON() {
-		return printJSON(ctx, os.Stdout, c, tree, outcome)
+		return saved(printJSON(ctx, os.Stdout, c, tree, outcome))
 	}
 	err = cli.Print(os.Stdout, o.output, outcome)
 	if o.remote() {
 		err = cli.Explain(ctx, conn, err, outcome)
 	}
 	view.Summarise(tree, outcome)
-	return err
+	return saved(err)
 }

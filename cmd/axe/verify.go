@@ -170,6 +170,9 @@ func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string) 
 			return verify.Report{}, err
 		}
 	}
+	if err := r.checkArtifacts(ctx); err != nil {
+		return verify.Report{}, err
+	}
 	losses, err := conn.Health.Losses(ctx, cmp.Or(r.checker.Longest(), agentd.DefaultTimeout))
 	if err != nil {
 		return verify.Report{}, err

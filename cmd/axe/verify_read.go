@@ -94,6 +94,24 @@ func (r *reading) feed(ctx context.Context, m bus.Stored) error {
 	return nil
 }
 
+// checkArtifacts compares the artifacts that outcomes name with the stored ones.
+func (r *reading) checkArtifacts(ctx context.Context) error {
+	if !r.checker.NamesArtifacts() {
+		return nil
+	}
+	aged, err := bus.ObjectsAged(ctx, r.conn)
+	if err != nil {
+		return err
+	}
+	return r.checker.CheckArtifacts(func(tree subjects.Tree, name string) (string, error) {
+		a, err := bus.ArtifactsOf(r.conn, tree).Find(ctx, name)
+		if errors.Is(err, bus.ErrNoArtifact) {
+			return "", nil
+		}
+		return a.Digest, err
+	}, aged)
+}
+
 // shift is the sum of the steps of the server's clock since a message was
 // stored.
 func (r *reading) shift(m bus.Stored) time.Duration {

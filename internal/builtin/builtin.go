@@ -1,5 +1,5 @@
 // Package builtin has the tools that an agent's file may name: they read and
-// change files, run commands, and fetch pages. Names, parameters, limits and
+// change files, run commands, fetch pages, and keep artifacts. Names, parameters, limits and
 // texts are those of axe 1.8, where axe has the tool.
 //
 // A tool sees one call at a time and keeps nothing. Its file system is the
@@ -62,6 +62,11 @@ type Call struct {
 	Hosts []string
 	// Sandbox says how commands are held.
 	Sandbox Sandbox
+	// Artifacts are the files of the tree of the call.
+	Artifacts Artifacts
+	// MaxResult is the number of bytes beyond which a result becomes an
+	// artifact. The results of read_artifact stay below it.
+	MaxResult int
 }
 
 // tools makes each tool, by name.
@@ -74,6 +79,8 @@ var tools = map[string]func() Tool{
 	"run_command":    runCommand,
 	"url_fetch":      urlFetch,
 	"web_search":     webSearch,
+	"read_artifact":  readArtifact,
+	"write_artifact": writeArtifact,
 }
 
 // Find returns the tool with a name.

@@ -30,8 +30,9 @@ type Sandbox struct {
 }
 
 // maxOutput is the number of bytes of a command's output that are kept, half of
-// them from its beginning and half from its end.
-const maxOutput = 100 << 10
+// them from its beginning and half from its end. A command in hand takes so
+// much memory of the worker, and its result up to twice as much for a moment.
+const maxOutput = 16 << 20
 
 func runCommand() Tool {
 	return Tool{
@@ -82,16 +83,22 @@ func environment(dir, key string, names []string) []string {
 	return env
 }
 
+// truncated stands in the place of the middle of an output that is too long. It
+// has the bound in MiB and the bytes that are lost.
+const truncated = "\n... [output truncated, exceeded %dMB: %d bytes left out here]\n"
+
 // outputOf returns the output of a command. A command that failed is an error
 // with its exit code before the output, and one that was ended for its use of
 // the machine says so.
 func outputOf(r sandbox.Result) (string, error) {
-	text := string(r.Output.Head) + string(r.Output.Tail)
+	var out strings.Builder
+	out.Grow(len(r.Output.Head) + len(r.Output.Tail) + len(truncated))
+	out.Write(r.Output.Head)
 	if r.Output.Dropped > 0 {
-		const mark = "%s\n... [output truncated, exceeded 100KB: %d bytes left out here]\n%s"
-		text = fmt.Sprintf(mark, r.Output.Head, r.Output.Dropped, r.Output.Tail)
+		fmt.Fprintf(&out, truncated, maxOutput>>20, r.Output.Dropped)
 	}
-	text = strings.ToValidUTF8(text, "\uFFFD")
+	out.Write(r.Output.Tail)
+	text := strings.ToValidUTF8(out.String(), "\uFFFD")
 	switch {
 	case errors.Is(r.Cause, sandbox.ErrProcesses), errors.Is(r.Cause, sandbox.ErrMemory):
 		return "", fmt.Errorf("%w\n%s", r.Cause, text)

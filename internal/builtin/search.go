@@ -25,6 +25,8 @@ const (
 	defaultMatches = 200
 	// maxMatch bounds the bytes of a line that search_files returns.
 	maxMatch = 500
+	// maxMatches bounds the bytes of the lines that search_files returns.
+	maxMatches = 100 << 10
 	// maxGlob and maxBraces bound a glob, in bytes and in groups such as
 	// {a,b}. Each group multiplies the time that a match takes.
 	maxGlob, maxBraces = 200, 3
@@ -189,7 +191,7 @@ func (s *search) lines(ctx context.Context, name string, b []byte) {
 }
 
 func (s *search) add(name string, n int, line []byte) {
-	if s.found == s.limit || s.out.Len() > maxOutput {
+	if s.found == s.limit || s.out.Len() > maxMatches {
 		s.more = true
 		return
 	}

@@ -231,7 +231,7 @@ func TestSearchLimits(t *testing.T) {
 	}
 	c := Call{Dir: dir, Arguments: args{"pattern": "found", "limit": "1000000"}}
 	got, err := use(t.Context(), searchFiles(), c)
-	if err != nil || len(got) > maxOutput+1000 || strings.Contains(got, "large") ||
+	if err != nil || len(got) > maxMatches+1000 || strings.Contains(got, "large") ||
 		!strings.HasSuffix(got, "\n... [more lines match: these are the first 246]") {
 		t.Errorf("got %d bytes that end in %q, error %v", len(got), got[max(0, len(got)-100):], err)
 	}

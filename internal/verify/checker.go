@@ -78,6 +78,7 @@ type Checker struct {
 	messages int
 	trees    map[subjects.Tree]*tree
 	remarks  []remark
+	named    []named
 	// wasted counts the requests of Report.WastedRequests, and wastedMS
 	// their time.
 	wasted   int

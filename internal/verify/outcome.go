@@ -98,6 +98,7 @@ func (c *Checker) conclude(n *node, o run.Outcome, valid bool, m Message) {
 	n.end = &end{m.Seq, o.Status, o.Kind, shared(o.Worker)}
 	if valid && n.call != 0 {
 		c.ended(n, o, m)
+		c.name(n, o, m)
 	}
 	c.apply(n, run.OutcomeStored{
 		Meta:    run.Meta{Seq: m.Seq, Time: m.Time},

@@ -18,6 +18,7 @@ const (
 	Header      Rule = "header"
 	Waste       Rule = "waste"
 	Effect      Rule = "effect"
+	Artifact    Rule = "artifact"
 	Foreign     Rule = "foreign"
 	Stream      Rule = "stream"
 )
@@ -51,6 +52,7 @@ func Rules() []Description {
 		{Header, "a call's headers agree with its subject: schema, depth, limits, and where the outcome goes"},
 		{Effect, "a tool whose effect may happen once is begun once, " +
 			"or again if the first attempt had no effect or the tool's settings ask for it (a note)"},
+		{Artifact, "an artifact that an outcome names is stored, with the bytes of its digest, as long as the tree"},
 		{Waste, "no worker lets go of a run while it asks the model, " +
 			"so that the model is asked again (only ever a note)"},
 		{Foreign, "the stream holds only messages of workers and clients, " +

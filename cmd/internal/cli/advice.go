@@ -40,6 +40,8 @@ func advice(err error) string {
 		return "axe pending lists the turns that wait for a person"
 	case errors.Is(err, client.ErrUnknownDeadLetter):
 		return "axe dead list has the dead letters"
+	case errors.Is(err, client.ErrUnknownArtifact):
+		return "axe artifacts ID lists those of a tree"
 	case errors.Is(err, client.ErrIDTaken):
 		return "take another id"
 	case errors.Is(err, bus.ErrNoStream):

@@ -21,12 +21,15 @@ type waitFlags struct {
 	until time.Time
 	// cancel cancels the tree when the wait ends early.
 	cancel bool
+	// artifacts gets the artifacts of the tree.
+	artifacts ArtifactDir
 }
 
 func (w *waitFlags) register(cmd *cobra.Command) {
 	cmd.Flags().Var(&w.patience, "patience",
 		"time to wait for the answer: seconds, or a duration like 10m; 0 waits without a bound")
 	cmd.Flags().BoolVar(&w.cancel, "cancel", false, "cancel the tree when the wait ends by ^C or --patience")
+	w.artifacts.Register(cmd)
 }
 
 func (w *waitFlags) check() error {
@@ -93,7 +96,8 @@ func (w *waitFlags) attend(ctx context.Context, f *SessionFlags, ses *Session, t
 	switch {
 	case err == nil:
 		Warn(f.Name, outcome)
-		return Explain(ctx, ses.Conn, Print(os.Stdout, f.Output, outcome), outcome)
+		failed := Explain(ctx, ses.Conn, Print(os.Stdout, f.Output, outcome), outcome)
+		return w.artifacts.Save(ctx, f.Name, TreeClient{ses.Client, tree}, failed)
 	case errors.Is(err, client.ErrNeverTaken):
 		return fmt.Errorf("%w; submit it again with --id %s", err, tree)
 	case !signal && !errors.Is(err, errImpatient):

@@ -90,7 +90,8 @@ func Code(err error) int {
 	_, file := errors.AsType[*configs.Error](err)
 	input := []error{
 		subjects.ErrToken, bus.ErrTooLarge, client.ErrUnknownTree, client.ErrUnknownRun, client.ErrUnknownTurn,
-		client.ErrUnknownDeadLetter, client.ErrInvalidMessage, client.ErrIDTaken, client.ErrIDReused,
+		client.ErrUnknownDeadLetter, client.ErrUnknownArtifact, client.ErrInvalidMessage,
+		client.ErrIDTaken, client.ErrIDReused,
 	}
 	if usage || file || slices.ContainsFunc(input, func(bad error) bool { return errors.Is(err, bad) }) {
 		return CodeConfig

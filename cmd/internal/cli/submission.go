@@ -135,7 +135,7 @@ func (s *submission) task(ctx context.Context, args []string) (client.Task, erro
 		return client.Task{}, err
 	}
 	if s.detach && s.wait != (waitFlags{}) {
-		return client.Task{}, Usage("--detach does not wait: it excludes --patience and --cancel")
+		return client.Task{}, Usage("--detach does not wait: it excludes --patience, --cancel and --artifact-dir")
 	}
 	if task.Budget, err = s.limits.Budget(); err != nil {
 		return client.Task{}, err

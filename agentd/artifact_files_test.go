@@ -1,0 +1,95 @@
+package agentd
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/toolset"
+	"github.com/axebus/axe/subjects"
+)
+
+// openBus connects to a server of the test's own, with all streams.
+func openBus(t *testing.T) *bus.Conn {
+	t.Helper()
+	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: server}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	if err := conn.Provision(t.Context(), bus.Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// runOf returns a run of the agent ops.
+func runOf(t *testing.T, conn *bus.Conn, path string) subjects.Run {
+	t.Helper()
+	agent, agentErr := subjects.ParseAgent("ops")
+	tree, treeErr := subjects.ParseTree("order4711")
+	p, pathErr := subjects.ParsePath(path)
+	if agentErr != nil || treeErr != nil || pathErr != nil {
+		t.Fatal(agentErr, treeErr, pathErr)
+	}
+	return conn.Space().Run(agent, tree, p)
+}
+
+// TestStoreFiles: the files of a result get names that are file names, and that
+// no other run has. A second attempt with the same files stores nothing more.
+func TestStoreFiles(t *testing.T) {
+	conn := openBus(t)
+	long := "r" + strings.Repeat("-1-0", 40)
+	for _, test := range []struct{ path, name, want string }{
+		{"r-1-0", "chart.png", "r-1-0-chart.png"},
+		{"r-1-1", "../../etc/passwd", "r-1-1-_.._etc_passwd"},
+		{"r-1-2", "", "r-1-2-file"},
+		{"r-1-3", "a\x1bb.", "r-1-3-a_b"},
+		{"r-1-4", strings.Repeat("ä", 100) + ".jpeg", "r-1-4-" + strings.Repeat("ä", 12) + ".jpeg"},
+		{"r-1-5", strings.Repeat("x", 100), "r-1-5-" + strings.Repeat("x", 30)},
+		{long, "a.png", "r-ac57ca25bd4d1595-a.png"},
+	} {
+		files := []toolset.File{{Name: test.name, MediaType: "image/png", Bytes: []byte("\x89PNG\x00")}}
+		for range 2 {
+			a := newArtifacts(conn, runOf(t, conn, test.path))
+			got, err := a.storeFiles(t.Context(), files)
+			if err != nil || len(got) != 1 || got[0].Name != test.want || got[0].MediaType != "image/png" {
+				t.Errorf("%q: got %+v, %v, want %q", test.name, got, err, test.want)
+			}
+			if !slices.Equal(a.kept, got) || run.CheckArtifactName(got[0].Name) != nil {
+				t.Errorf("%q: the run keeps %+v, want %+v", test.name, a.kept, got)
+			}
+		}
+	}
+}
+
+// TestCutMiddle: the middle that is cut and the two ends are the whole text, and
+// no character is split.
+func TestCutMiddle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		runes := rapid.SampledFrom([]rune("ab äö€😀\n"))
+		whole := rapid.StringOfN(runes, 10, 1000, -1).Draw(t, "text")
+		limit := rapid.IntRange(10, 1000).Draw(t, "limit")
+		if len(whole) <= limit {
+			t.Skip("nothing is cut")
+		}
+		e := cutMiddle(whole, limit)
+		if !utf8.ValidString(e.head) || !utf8.ValidString(e.tail) || len(e.head)+len(e.tail) > limit {
+			t.Fatalf("%q and %q, limit %d", e.head, e.tail, limit)
+		}
+		if !strings.HasPrefix(whole, e.head) || !strings.HasSuffix(whole, e.tail) ||
+			e.left != len(whole)-len(e.head)-len(e.tail) {
+			t.Fatalf("%q, %d bytes, %q of %q", e.head, e.left, e.tail, whole)
+		}
+	})
+}

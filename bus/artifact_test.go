@@ -1,0 +1,143 @@
+package bus
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/axebus/axe/subjects"
+)
+
+func artifactTree(t *testing.T) subjects.Tree {
+	t.Helper()
+	tree, err := subjects.ParseTree("order4711")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// TestArtifactKeepsItsBytes: an artifact of any size is read as it was stored,
+// by this package and by the client library. The same bytes under the same name
+// are the same artifact, and others are refused.
+func TestArtifactKeepsItsBytes(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	all := ArtifactsOf(c, artifactTree(t))
+	store, err := c.objectStore(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, size := range map[string]int{"empty": 0, "one.txt": 1, "some.txt": 300 << 10, "much.txt": 9<<20 + 1} {
+		body := []byte(strings.Repeat("0123456789", size/10+1)[:size])
+		a, err := all.Store(t.Context(), Artifact{Name: name, MediaType: "text/plain", Path: "r-1-0"}, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := all.Find(t.Context(), name)
+		if err != nil || found.Digest != a.Digest || found.Size != int64(size) || found.Path != "r-1-0" ||
+			found.MediaType != "text/plain" || found.Name != name {
+			t.Errorf("%s: found %+v, %v, want %+v", name, found, err, a)
+		}
+		var got bytes.Buffer
+		if err := all.Copy(t.Context(), &got, found); err != nil || !bytes.Equal(got.Bytes(), body) {
+			t.Errorf("%s: read %d bytes, %v, want %d", name, got.Len(), err, size)
+		}
+		stock, err := store.GetBytes(t.Context(), "order4711/"+name)
+		if err != nil || !bytes.Equal(stock, body) {
+			t.Errorf("%s: the library reads %d bytes, %v, want %d", name, len(stock), err, size)
+		}
+		again, err := all.Store(t.Context(), Artifact{Name: name, Path: "r-2-0"}, body)
+		if err != nil || again.chunks != found.chunks || again.Path != "r-1-0" {
+			t.Errorf("%s: the same bytes again are %+v, %v, want the artifact that is there", name, again, err)
+		}
+		_, err = all.Store(t.Context(), Artifact{Name: name, Path: "r-2-0"}, append(body, 'x'))
+		if taken, ok := errors.AsType[*ArtifactTakenError](err); !ok || taken.Path != "r-1-0" {
+			t.Errorf("%s: other bytes end with %v, want an ArtifactTakenError of r-1-0", name, err)
+		}
+	}
+}
+
+// TestArtifactRace: of many writers of one name with other bytes each, exactly
+// one stores its artifact. The others are told of it.
+func TestArtifactRace(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	all := ArtifactsOf(c, artifactTree(t))
+	var writers sync.WaitGroup
+	errs := make([]error, 20)
+	for i := range errs {
+		writers.Go(func() {
+			_, errs[i] = all.Store(t.Context(), Artifact{Name: "a"}, bytes.Repeat([]byte{byte(i)}, i+1))
+		})
+	}
+	writers.Wait()
+	winner := -1
+	for i, err := range errs {
+		if _, lost := errors.AsType[*ArtifactTakenError](err); lost {
+			continue
+		}
+		if err != nil || winner >= 0 {
+			t.Errorf("writer %d: %v, after writer %d has stored its own", i, err, winner)
+		}
+		winner = i
+	}
+	a, err := all.Find(t.Context(), "a")
+	if err != nil || a.Size != int64(winner+1) {
+		t.Errorf("found %+v, %v, want that of writer %d", a, err, winner)
+	}
+}
+
+// TestArtifactRemoved: an artifact that was removed is not found, and its name
+// is free. An artifact without its chunks cannot be read.
+func TestArtifactRemoved(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	all := ArtifactsOf(c, artifactTree(t))
+	store, err := c.objectStore(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := all.Find(t.Context(), "a"); !errors.Is(err, ErrNoArtifact) {
+		t.Errorf("before it is stored: %v, want ErrNoArtifact", err)
+	}
+	for _, text := range []string{"first", "second"} {
+		a, err := all.Store(t.Context(), Artifact{Name: "a"}, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Delete(t.Context(), "order4711/a"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := all.Find(t.Context(), "a"); !errors.Is(err, ErrNoArtifact) {
+			t.Errorf("after its end: %v, want ErrNoArtifact", err)
+		}
+		if err := all.Copy(t.Context(), io.Discard, a); !errors.Is(err, ErrNoArtifact) {
+			t.Errorf("without its chunks: %v, want ErrNoArtifact", err)
+		}
+	}
+}
+
+// TestArtifactStep: Intercept sees the storing of an artifact, and may fail it
+// before anything is stored.
+func TestArtifactStep(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	all, broken := ArtifactsOf(c, artifactTree(t)), errors.New("broken")
+	var seen []Point
+	c.cfg.Intercept = func(p Point) error {
+		if p.Op == "store" {
+			seen = append(seen, p)
+			return broken
+		}
+		return nil
+	}
+	if _, err := all.Store(t.Context(), Artifact{Name: "a"}, []byte("x")); !errors.Is(err, broken) {
+		t.Errorf("stored with %v, want %v", err, broken)
+	}
+	if len(seen) != 1 || seen[0] != (Point{"store", "order4711/a", false}) {
+		t.Errorf("the steps are %v", seen)
+	}
+	if _, err := all.Find(t.Context(), "a"); !errors.Is(err, ErrNoArtifact) {
+		t.Errorf("found after a failed step: %v", err)
+	}
+}

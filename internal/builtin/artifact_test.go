@@ -1,0 +1,121 @@
+package builtin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/axebus/axe/agentd/run"
+)
+
+// shelf has artifacts by name. It copies them in pieces of 1,000 bytes.
+type shelf map[string]string
+
+func (s shelf) Find(_ context.Context, name string) (run.Artifact, error) {
+	text, ok := s[name]
+	if !ok {
+		return run.Artifact{}, errors.New("no such artifact")
+	}
+	return run.Artifact{Name: name, Size: int64(len(text)), MediaType: "image/png"}, nil
+}
+
+func (s shelf) Copy(_ context.Context, w io.Writer, name string) error {
+	for rest := s[name]; rest != ""; {
+		n := min(len(rest), 1000)
+		if _, err := w.Write([]byte(rest[:n])); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+func (s shelf) Write(_ context.Context, name string, b []byte) error {
+	if old, ok := s[name]; ok && !bytes.Equal([]byte(old), b) {
+		return errors.New("another content")
+	}
+	s[name] = string(b)
+	return nil
+}
+
+// TestReadArtifact: the lines of an artifact, as read_file has those of a file.
+// They never take more room than a result may.
+func TestReadArtifact(t *testing.T) {
+	var many strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&many, "line %d\n", i+1)
+	}
+	c := Call{MaxResult: 1024, Artifacts: shelf{
+		"three": "one\ntwo\nthree", "ended": "one\ntwo\n", "empty": "", "many": many.String(),
+		"long": strings.Repeat("äx", 2000) + "\nnext", "png": "\x89PNG\x00", "blank": "\n\n",
+	}}
+	for _, tt := range []toolCall{
+		{"whole", args{"name": "three"}, "1: one\n2: two\n3: three", ""},
+		{"ended by a newline", args{"name": "ended"}, "1: one\n2: two", ""},
+		{"empty", args{"name": "empty"}, "", ""},
+		{"blank lines", args{"name": "blank"}, "1: \n2: ", ""},
+		{"a part", args{"name": "three", "offset": "2", "limit": "1"}, "2: two", ""},
+		{"far", args{"name": "many", "offset": "4999", "limit": "9"}, "4999: line 4999\n5000: line 5000", ""},
+		{"beyond", args{"name": "three", "offset": "4"}, "", "offset 4 exceeds artifact length of 3 lines"},
+		{"beyond an end", args{"name": "ended", "offset": "3"}, "", "offset 3 exceeds artifact length of 2 lines"},
+		{"binary", args{"name": "png"}, "", `binary artifact: 5 bytes of the type "image/png"`},
+		{"unknown", args{"name": "other"}, "", "no such artifact"},
+		{"a path", args{"name": "../three"}, "", "is a file name"},
+		{"no name", args{}, "", "name is required"},
+		{"a bad offset", args{"name": "three", "offset": "0"}, "", "offset must be >= 1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) { tt.check(t, readArtifact(), c) })
+	}
+	// Each piece says where the next one begins.
+	var all strings.Builder
+	next := 1
+	for pieces := 0; next <= 5000; pieces++ {
+		c.Arguments = args{"name": "many", "offset": strconv.Itoa(next)}
+		got, err := use(t.Context(), readArtifact(), c)
+		if err != nil || len(got) > c.MaxResult || pieces > 5000 {
+			t.Fatalf("from line %d: %d bytes, %v", next, len(got), err)
+		}
+		lines, note, cut := strings.Cut(got, "\n... [")
+		for line := range strings.SplitSeq(lines, "\n") {
+			_, text, _ := strings.Cut(line, ": ")
+			all.WriteString(text + "\n")
+		}
+		if next = 5001; cut {
+			if _, err := fmt.Sscanf(note, "cut here: go on with offset %d]", &next); err != nil {
+				t.Fatalf("%q: %v", note, err)
+			}
+		}
+	}
+	if all.String() != many.String() {
+		t.Error("the pieces are not the whole")
+	}
+	c.Arguments = args{"name": "long"}
+	got, err := use(t.Context(), readArtifact(), c)
+	if err != nil || !strings.HasSuffix(got, "x\n... [the rest of this line is left out: the next one has offset 2]") &&
+		!strings.HasSuffix(got, "ä\n... [the rest of this line is left out: the next one has offset 2]") {
+		t.Errorf("a long line: %q, %v", got[max(0, len(got)-90):], err)
+	}
+}
+
+// TestWriteArtifact: an artifact is stored under a name that is a file name.
+func TestWriteArtifact(t *testing.T) {
+	c := Call{Artifacts: shelf{"there": "one"}}
+	for _, tt := range []toolCall{
+		{"new", args{"name": "a.md", "content": "äb"}, "wrote 3 bytes to artifact a.md", ""},
+		{"empty", args{"name": "b.md", "content": ""}, "wrote 0 bytes to artifact b.md", ""},
+		{"the same", args{"name": "there", "content": "one"}, "wrote 3 bytes to artifact there", ""},
+		{"another content", args{"name": "there", "content": "two"}, "", "another content"},
+		{"a hidden file", args{"name": ".bashrc", "content": "x"}, "", "no dot and no space at its ends"},
+		{"no content", args{"name": "c.md"}, "", "content is required"},
+	} {
+		t.Run(tt.name, func(t *testing.T) { tt.check(t, writeArtifact(), c) })
+	}
+	if got := c.Artifacts.(shelf)["a.md"]; got != "äb" {
+		t.Errorf("stored %q", got)
+	}
+}

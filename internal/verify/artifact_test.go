@@ -1,0 +1,80 @@
+package verify_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/internal/verify"
+	"github.com/axebus/axe/subjects"
+)
+
+// TestArtifacts: an artifact that the outcome of a tool run names is stored with
+// its bytes. It may be gone if it may have been dropped for its age.
+func TestArtifacts(t *testing.T) {
+	s := newHistory(t)
+	s.toolRun(run.Attempt{ID: "first"}, run.UnknownAgain)
+	o := s.outcomeNamed("outcome r-1-0")
+	o.Tool = "pay"
+	o.Artifacts = []run.Artifact{{Name: "a.txt", Digest: "abc"}}
+	s.outcomeNamed("outcome r").Artifacts = o.Artifacts
+	for _, test := range []struct {
+		name     string
+		digest   string
+		aged     time.Time
+		severity verify.Severity // "" for no finding
+	}{
+		{"stored", "abc", time.Time{}, ""},
+		{"removed", "", time.Time{}, verify.Violation},
+		{"removed before its age", "", at(0).Add(-2 * time.Hour), verify.Violation},
+		{"dropped for its age", "", at(60), verify.Note},
+		{"replaced", "def", at(60), verify.Violation},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := verify.New(verify.Config{Slack: slack})
+			for _, m := range s.messages() {
+				c.Add(m)
+			}
+			err := c.CheckArtifacts(func(tree subjects.Tree, name string) (string, error) {
+				if tree.String() != "T" || name != "a.txt" {
+					t.Errorf("asked for %s of %s", name, tree)
+				}
+				return test.digest, nil
+			}, test.aged)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var found []verify.Finding
+			for _, f := range c.Report(afterAll).Findings {
+				if f.Rule == verify.Artifact {
+					found = append(found, f)
+				}
+			}
+			switch {
+			case test.severity == "" && found != nil, test.severity != "" && len(found) != 1:
+				t.Errorf("found %v, want the severity %q", found, test.severity)
+			case len(found) == 1 && (found[0].Severity != test.severity || found[0].Path != "r-1-0"):
+				t.Errorf("found %v, want a %s of r-1-0", found[0], test.severity)
+			}
+		})
+	}
+}
+
+// TestArtifactsUnread: an error of the object store ends the check.
+func TestArtifactsUnread(t *testing.T) {
+	s := newHistory(t)
+	s.toolRun(run.Attempt{ID: "first"}, run.UnknownAgain)
+	o := s.outcomeNamed("outcome r-1-0")
+	o.Tool = "pay"
+	o.Artifacts = []run.Artifact{{Name: "a.txt"}}
+	c := verify.New(verify.Config{Slack: slack})
+	for _, m := range s.messages() {
+		c.Add(m)
+	}
+	away := errors.New("away")
+	stored := func(subjects.Tree, string) (string, error) { return "", away }
+	if err := c.CheckArtifacts(stored, time.Time{}); !c.NamesArtifacts() || !errors.Is(err, away) {
+		t.Errorf("the check ended with %v, want %v", err, away)
+	}
+}
