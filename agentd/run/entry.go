@@ -265,6 +265,9 @@ func (c Call) MakesRun() bool {
 	return !c.Failed() && (c.Op == OpCall || c.Op == OpFork || c.Op == OpReview)
 }
 
+// MakesToolRun reports whether the call makes a tool run.
+func (c Call) MakesToolRun() bool { return !c.Failed() && c.Op == OpTool }
+
 // Failed reports whether the call was refused when it was decided.
 func (c Call) Failed() bool { return c.Error != "" }
 

@@ -264,6 +264,16 @@ func (t Turn) RunCount() (n int) {
 	return n
 }
 
+// ToolRunCount returns the number of tool runs that the turn makes.
+func (t Turn) ToolRunCount() (n int) {
+	for _, c := range t.Entry.Calls {
+		if t.stage == carriedOut && c.MakesToolRun() {
+			n++
+		}
+	}
+	return n
+}
+
 // interrupted folds a person's interrupt. The run and the runs below it stop.
 func (s State) interrupted(e Interrupted) State {
 	if s.interruptedAt > 0 || s.Phase == None || s.Ended() || s.Input.Tool != nil {

@@ -159,6 +159,11 @@ func TestViolations(t *testing.T) {
 			s.ms["call r-2-0-1-0"].header[subjects.HeaderLimits] = "r turns=2"
 		}},
 
+		{"more tool runs than there may be", verify.Limits, func(s *history) {
+			s.toolRuns()
+			s.ms["call r"].header[subjects.HeaderLimits] = "r tool_calls=1"
+		}},
+
 		{"a call that its caller has not decided", verify.Orphan, func(s *history) {
 			s.agents["r-1-2"] = "a"
 			s.call("r-1-2", 100, deadline)
