@@ -124,6 +124,9 @@ func (x *execution) newStart(ctx context.Context) (*run.Start, error) {
 	s.MaxDepth = min(s.MaxDepth, x.header.MaxDepth)
 	s.Scopes = budget.Scopes(x.header.Scopes, own, x.run.Path)
 	s.Policy = s.Policy.Within(in.Policy)
+	if len(s.AllowedHosts) == 0 {
+		s.AllowedHosts = in.AllowedHosts
+	}
 	s.Supervision = s.Supervision.Within(in.Supervision)
 	if in.Spawned != nil {
 		s.Turns = in.Spawned.Turns
@@ -248,7 +251,7 @@ func (x *execution) definedStart(ctx context.Context) (*run.Start, subjects.Budg
 	s := &run.Start{
 		Model: def.Model, System: text.Text(), Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens,
 		FailTruncated: def.Params.OnTruncated == configs.FailTruncated,
-		Served:        served(def), Approve: def.Approve,
+		Served:        served(def), Approve: def.Approve, AllowedHosts: def.AllowedHosts,
 		SubAgents: def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(),
 		MaxDepth: def.MaxDepth(), Sequential: !def.SubAgentsConf.Parallel,
 		Timeout:     time.Duration(def.SubAgentsConf.Timeout) * time.Second,

@@ -76,10 +76,15 @@ func (r *toolRun) resolve() error {
 	if err != nil {
 		return err
 	}
+	hosts := in.AllowedHosts
+	if len(hosts) == 0 {
+		// The caller began under a version that did not pass them on.
+		hosts = def.AllowedHosts
+	}
 	r.call = builtin.Call{
 		Arguments: provider.NewToolCall("", in.Name, in.Arguments).Arguments,
 		Dir:       cmp.Or(dir, "."), Key: toolKey(x.run),
-		Hosts: def.AllowedHosts, Sandbox: x.w.cfg.Sandbox.of(def),
+		Hosts: hosts, Sandbox: x.w.cfg.Sandbox.of(def),
 	}
 	return r.tool.Check(r.call)
 }

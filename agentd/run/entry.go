@@ -124,6 +124,10 @@ type Start struct {
 	Served []ServedTool `json:"served,omitempty"`
 	// Cwd is the working directory of a spawned run, below the agent's own.
 	Cwd string `json:"cwd,omitzero"`
+	// AllowedHosts are the hosts that url_fetch may ask: those of the
+	// agent's file or, without any there, those of the caller. An empty
+	// list allows every public host.
+	AllowedHosts []string `json:"allowed_hosts,omitempty"`
 	// Approve names the tools that a person approves before they are used.
 	Approve []string `json:"approve,omitempty"`
 	// Slash names the tools that the model uses by writing lines of text.

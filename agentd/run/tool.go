@@ -72,6 +72,9 @@ type ToolInput struct {
 	// Cwd is the working directory of the run that calls the tool, below
 	// the agent's own.
 	Cwd string `json:"cwd,omitzero"`
+	// AllowedHosts are the hosts that url_fetch may ask. A call without the
+	// list uses that of the agent's file.
+	AllowedHosts []string `json:"allowed_hosts,omitempty"`
 }
 
 // Attempt is one attempt to carry out a tool with the effect ToolOnce. It
