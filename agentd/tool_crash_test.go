@@ -138,7 +138,20 @@ func effects(t *testing.T, dir string) []string {
 // killToolAt submits a tree to a worker that dies at a moment of its tool, and
 // then starts another worker.
 func (h *harness) killToolAt(death toolDeath) subjects.Run {
-	config := agentd.Config{Sandbox: agentd.NewSandbox()}
+	return h.killToolWith(death, agentd.Config{})
+}
+
+// killToolWith is killToolAt with a configuration of both workers.
+func (h *harness) killToolWith(death toolDeath, config agentd.Config) subjects.Run {
+	config.Sandbox = agentd.NewSandbox()
+	root := h.submitToVictim(death, config)
+	h.startWorker("successor", workerOptions{Config: config})
+	return root
+}
+
+// submitToVictim submits a tree to a worker that dies at a moment of its tool, and
+// waits for its death.
+func (h *harness) submitToVictim(death toolDeath, config agentd.Config) subjects.Run {
 	victim := h.startWorker("victim", workerOptions{Config: config, atStep: func(s step) error {
 		if s.Op == death.op && s.After == death.after && strings.HasSuffix(s.Subject, death.suffix) {
 			s.worker.kill()
@@ -152,6 +165,5 @@ func (h *harness) killToolAt(death toolDeath) subjects.Run {
 	case <-time.After(time.Hour):
 		h.tb.Fatalf("the worker has not come to its death %s", death.name)
 	}
-	h.startWorker("successor", workerOptions{Config: config})
 	return root
 }

@@ -346,8 +346,8 @@ func TestLoadRefuses(t *testing.T) {
 			"a.toml:4: tool.run_command.effect must be one of: read, idempotent, once",
 		},
 		{
-			"unknown decision", ok + "[tool.edit_file]\non_unknown = \"ask\"\n",
-			"a.toml:4: tool.edit_file.on_unknown must be one of: tell, again, fail",
+			"unknown decision", ok + "[tool.edit_file]\non_unknown = \"perhaps\"\n",
+			"a.toml:4: tool.edit_file.on_unknown must be one of: tell, ask, again, fail",
 		},
 		{
 			"secret for commands", ok + "[sandbox]\nenv = [\"GOFLAGS\", \"PGPASSWORD\"]\n",

@@ -48,6 +48,8 @@ type OnUnknown string
 const (
 	// UnknownTell lets the model decide.
 	UnknownTell OnUnknown = "tell"
+	// UnknownAsk: a person settles the call.
+	UnknownAsk OnUnknown = "ask"
 	// UnknownAgain makes the call again.
 	UnknownAgain OnUnknown = "again"
 	// UnknownFail fails the run.
@@ -100,8 +102,8 @@ func checkTools(a Agent) *Error {
 		switch {
 		case !slices.Contains([]ToolEffect{"", ToolReads, ToolIdempotent, ToolOnce}, c.Effect):
 			return invalid(key+".effect", key+".effect must be one of: read, idempotent, once")
-		case !slices.Contains([]OnUnknown{"", UnknownTell, UnknownAgain, UnknownFail}, c.OnUnknown):
-			return invalid(key+".on_unknown", key+".on_unknown must be one of: tell, again, fail")
+		case !slices.Contains([]OnUnknown{"", UnknownTell, UnknownAsk, UnknownAgain, UnknownFail}, c.OnUnknown):
+			return invalid(key+".on_unknown", key+".on_unknown must be one of: tell, ask, again, fail")
 		case c.Timeout < 0:
 			return invalid(key+".timeout", fmt.Sprintf("%s.timeout must not be negative, got %v", key, c.Timeout))
 		}

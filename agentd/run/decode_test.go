@@ -28,7 +28,7 @@ func TestDecodeEntryRefuses(t *testing.T) {
 		{"no index", `{"kind":"ended","end":{}}`, "index must be at least 1, got 0"},
 		{"negative index", `{"index":-1,"kind":"ended","end":{}}`, "index must be at least 1, got -1"},
 		{"no kind", `{"index":2}`, `kind "" is not known`},
-		{"an unknown kind", `{"index":2,"kind":"held"}`, `kind "held" is not known`},
+		{"an unknown kind", `{"index":2,"kind":"odd"}`, `kind "odd" is not known`},
 		{"a turn without an answer", `{"index":2,"kind":"turn","calls":[{}]}`, "one decision for each of its calls"},
 		{
 			"a call to a malformed path",

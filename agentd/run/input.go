@@ -120,6 +120,9 @@ func (s *Start) InputFor(c Call) Input {
 			Name: c.Tool, Arguments: c.Arguments, OnUnknown: c.OnUnknown, Cwd: s.Cwd,
 			AllowedHosts: s.AllowedHosts,
 		}
+		if c.OnUnknown == UnknownAsk {
+			in.Tool.Timeout = c.Patience
+		}
 		return in
 	}
 	in.Policy, in.Supervision = s.Policy, s.Supervision

@@ -65,7 +65,8 @@ func command() *cobra.Command {
 	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), deadCommand())
 	root.AddCommand(treeCommand(submitCommand), treeCommand(cli.WaitCommand), treeCommand(cli.CancelCommand))
 	root.AddCommand(sendCommand(), mailCommand(), treeCommand(cli.KillCommand))
-	root.AddCommand(interruptCommand(), forkCommand(), pendingCommand(), approveCommand(), denyCommand())
+	root.AddCommand(interruptCommand(), forkCommand(), pendingCommand(), approveCommand(), denyCommand(),
+		settleCommand())
 	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), benchCommand(), benchPartCommand(), versionCommand())
 	return root
 }
