@@ -94,8 +94,8 @@ func (x *execution) estimate(req *provider.Request) budget.Estimate {
 }
 
 // recordAnswer counts the tokens of a turn's answer, and the runs and tool runs
-// that its calls start. It refuses the calls that a scope has no room for, the last ones
-// first.
+// that its calls start. It refuses the calls that a scope has no room for, the
+// last ones first.
 func (x *execution) recordAnswer(ctx context.Context, resp *provider.Response, calls []run.Call) error {
 	var wanted budget.Starts
 	for _, c := range calls {

@@ -65,7 +65,7 @@ type firing struct {
 // trigger is none that the run waits for.
 func firingOf(x *execution) (firing, bool) {
 	if x.deadlineFired() {
-		return firing{x, x.ownTimer()}, !x.state.Ended()
+		return firing{x, ownTimer(x)}, !x.state.Ended()
 	}
 	n := len(x.state.Turns)
 	if x.t.at.Kind != subjects.Due || x.t.at.Turn != n {
@@ -79,9 +79,9 @@ func firingOf(x *execution) (firing, bool) {
 	return firing{x, timer(x.run, n, at)}, x.state.Phase == run.Awaiting
 }
 
-// ownTimer returns the schedule of the run's own timer. For a tool run that waits
-// for a person that is the end of the wait.
-func (x *execution) ownTimer() bus.Message {
+// ownTimer returns the schedule of the run's own timer. For a tool run that
+// waits for a person that is the end of the wait.
+func ownTimer(x *execution) bus.Message {
 	if h := x.state.Hold; h != nil {
 		until := x.onPresentClock(h.Until)
 		return heldToolTimer(x.run, x.state.Input.Tool.Name, run.HeldTool{Until: until, Why: h.Why})

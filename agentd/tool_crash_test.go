@@ -149,8 +149,8 @@ func (h *harness) killToolWith(death toolDeath, config agentd.Config) subjects.R
 	return root
 }
 
-// submitToVictim submits a tree to a worker that dies at a moment of its tool, and
-// waits for its death.
+// submitToVictim submits a tree to a worker that dies at a moment of its tool,
+// and waits for its death.
 func (h *harness) submitToVictim(death toolDeath, config agentd.Config) subjects.Run {
 	victim := h.startWorker("victim", workerOptions{Config: config, atStep: func(s step) error {
 		if s.Op == death.op && s.After == death.after && strings.HasSuffix(s.Subject, death.suffix) {

@@ -158,8 +158,8 @@ func TestSettleNobody(t *testing.T) {
 	})
 }
 
-// TestSettleCancelled: a cancel message of the root ends a call that waits for a
-// person. A settlement that comes later does nothing.
+// TestSettleCancelled: a cancel message of the root ends a call that waits for
+// a person. A settlement that comes later does nothing.
 func TestSettleCancelled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -279,8 +279,8 @@ func settleAfterACrash(t *testing.T, h *harness, dir string, death settleDeath) 
 }
 
 // TestSettledByTheOriginal: a worker freezes before it reports how its tool has
-// ended, and the call is held meanwhile. Its late report settles the call. After
-// a person has settled the call, the report is a remark.
+// ended, and the call is held meanwhile. Its late report settles the call.
+// After a person has settled the call, the report is a remark.
 func TestSettledByTheOriginal(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, settle, want string }{

@@ -94,7 +94,7 @@ func (r *toolRun) resolve() error {
 // settings ask for another attempt.
 func (r *toolRun) begin(ctx context.Context) (res result, ok bool, err error) {
 	x := r.x
-	if last := x.state.Attempt; last != nil && !x.state.MayBeginAgain() {
+	if last := x.state.Attempt; last != nil && !x.state.MayBeginAgain {
 		if last.ID == x.attemptID {
 			return result{}, true, nil
 		}
@@ -123,8 +123,8 @@ func (r *toolRun) begin(ctx context.Context) (res result, ok bool, err error) {
 	return res, false, err
 }
 
-// unknown ends the run whose last attempt may have taken effect, or holds it for
-// a person.
+// unknown ends the run whose last attempt may have taken effect, or holds it
+// for a person.
 func (r *toolRun) unknown(ctx context.Context) (result, error) {
 	x, last := r.x, r.x.state.Attempt
 	ago := x.clock().Now().Sub(x.onPresentClock(last.Time))
@@ -142,9 +142,9 @@ func (r *toolRun) asksPerson() bool {
 }
 
 // hold puts on the log that the run waits for a person. The entry fences every
-// other worker: none of them begins the tool, and the outcome of a late original
-// is written anew (publish). The wait ends shortly before the deadline, so that
-// the caller still learns how.
+// other worker: none of them begins the tool, and the outcome of a late
+// original is written anew (publish). The wait ends shortly before the
+// deadline, so that the caller still learns how.
 func (r *toolRun) hold(ctx context.Context, end run.End) (result, error) {
 	x := r.x
 	left := x.clock().Until(x.deadline())
@@ -216,10 +216,10 @@ func toolTimeout(after time.Duration, output string) run.Outcome {
 	return run.Failure(run.KindTimeout, "%s", why)
 }
 
-// publish publishes the outcome of a tool that was called. If another worker has
-// held the run for a person meanwhile, the outcome settles the call: this worker
-// knows how its attempt ended. An outcome that comes later stays on the stream
-// as a remark.
+// publish publishes the outcome of a tool that was called. If another worker
+// has held the run for a person meanwhile, the outcome settles the call: this
+// worker knows how its attempt ended. An outcome that comes later stays on the
+// stream as a remark.
 func (r *toolRun) publish(ctx context.Context, o run.Outcome) (result, error) {
 	x := r.x
 	res, err := x.publishOutcome(ctx, o)
@@ -234,16 +234,16 @@ func (r *toolRun) publish(ctx context.Context, o run.Outcome) (result, error) {
 			return res, err
 		}
 	}
-	own, err := x.storedOutcome(ctx)
+	own, err := storedByUs(ctx, x)
 	if err == nil && !own {
 		r.remark(ctx, o)
 	}
 	return x.reread(), err
 }
 
-// storedOutcome reports whether this worker has stored the outcome of the run.
-// The answer to its write may have been lost.
-func (x *execution) storedOutcome(ctx context.Context) (bool, error) {
+// storedByUs reports whether this worker has stored the outcome of the run. The
+// answer to its write may have been lost.
+func storedByUs(ctx context.Context, x *execution) (bool, error) {
 	reply, _ := x.replySubject()
 	m, found, err := x.w.outcomeAt(ctx, reply)
 	if err != nil || !found {

@@ -111,9 +111,9 @@ func heldBy(space subjects.Space, m bus.Stored) (r subjects.Run, held run.HeldTu
 	return r, held, held.Turn > 0 || held.Tool != ""
 }
 
-// Settle sends a person's decision about a held call of a tool. The path is that
-// of the tool run, or of the run that made the call and has no other held one.
-// Settle sets the attempt of the settlement. The error is ErrUnknownTree,
+// Settle sends a person's decision about a held call of a tool. The path is
+// that of the tool run, or of the run that made the call and has no other held
+// one. Settle sets the attempt of the settlement. The error is ErrUnknownTree,
 // ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or ErrNothingToSettle if
 // there is nothing to settle, and ErrManyToSettle for a run with several held
 // calls.
@@ -141,8 +141,8 @@ func (c *Client) Settle(
 }
 
 // onlyHeldBelow returns the held tool run of a call of the run's last turn. The
-// error is ErrNothingToSettle if there is none, and ErrManyToSettle if there are
-// several.
+// error is ErrNothingToSettle if there is none, and ErrManyToSettle if there
+// are several.
 func (c *Client) onlyHeldBelow(ctx context.Context, r subjects.Run, s run.State) (subjects.Run, run.State, error) {
 	var held []subjects.Run
 	var of run.State

@@ -60,10 +60,6 @@ func DecodeSettlement(b []byte) (Settlement, error) {
 	return Settlement{}, fmt.Errorf("settlement: as must be done, again or fail, got %q", d.As)
 }
 
-// MayBeginAgain reports whether a person has asked for another attempt at the
-// tool, and no worker has begun it yet.
-func (s State) MayBeginAgain() bool { return s.mayBeginAgain }
-
 // holdTool folds the entry by which a tool run waits for a person.
 func holdTool(s State, e ToolHeld) (State, error) {
 	before := s.Phase
@@ -75,7 +71,7 @@ func holdTool(s State, e ToolHeld) (State, error) {
 		return s, fmt.Errorf("%w: log message %d holds a run that has no attempt at a tool", ErrCorrupt, e.Seq)
 	}
 	s.Hold = &HeldTool{Since: e.Time, Until: e.Entry.Until, Why: e.Entry.End.Text}
-	s.Phase, s.Owner, s.mayBeginAgain = Held, e.Entry.Trigger, false
+	s.Phase, s.Owner, s.MayBeginAgain = Held, e.Entry.Trigger, false
 	return s, nil
 }
 
@@ -90,7 +86,7 @@ func settled(s State, e Settled) State {
 	case SettleDone:
 		s.Phase, s.settledWith = Completed, &e.Text
 	case SettleAgain:
-		s.Phase, s.mayBeginAgain = Ready, true
+		s.Phase, s.MayBeginAgain = Ready, true
 	case SettleFail:
 		s.Phase, s.End = Failed, End{Kind: KindUnknown, Text: textSettledAsFailed(s.Hold.Why, e.Text)}
 	}

@@ -83,6 +83,9 @@ type State struct {
 	// Hold says why and until when a tool run waits for a person. It stays
 	// until a worker begins the tool again. It is nil for any other run.
 	Hold *HeldTool
+	// MayBeginAgain says that a person has asked for another attempt at the
+	// tool, and that no worker has begun it yet.
+	MayBeginAgain bool
 	// Returns counts the deliveries that workers have returned. A return
 	// makes nothing owed and changes no owner. So a worker that has lost
 	// its lease may write one at any time.
@@ -115,9 +118,6 @@ type State struct {
 	answerLogged bool
 	// endLogged: an EntryEnded with the run's end is on its log.
 	endLogged bool
-	// mayBeginAgain: a person has asked for another attempt at the tool, and
-	// no worker has begun it yet.
-	mayBeginAgain bool
 	// settledWith is the result of a tool that a person has settled, nil if
 	// none did.
 	settledWith *string

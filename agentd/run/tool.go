@@ -73,9 +73,9 @@ type ToolInput struct {
 	// OnUnknown is UnknownAgain if a call that may have taken effect is to
 	// be made again, and UnknownAsk if a person is to settle it.
 	OnUnknown OnUnknown `json:"on_unknown,omitzero"`
-	// Timeout bounds a call of a tool with UnknownAsk, whose run has all the
-	// time of its caller. 0 bounds it by the run's deadline alone, as for
-	// every other tool.
+	// Timeout bounds a call of a tool with UnknownAsk, whose run has all
+	// the time of its caller. 0 bounds it by the run's deadline alone, as
+	// for every other tool.
 	Timeout time.Duration `json:"timeout_ns,omitzero"`
 	// Cwd is the working directory of the run that calls the tool, below
 	// the agent's own.
@@ -122,13 +122,13 @@ func startTool(s State, e ToolStarted) (State, error) {
 		return s, fmt.Errorf("%w: log message %d starts a tool in a run that is none", ErrCorrupt, e.Seq)
 	}
 	s.Attempt = &StartedAttempt{*e.Entry.Attempt, e.Entry.Worker, e.Time}
-	s.Owner, s.Hold, s.mayBeginAgain = e.Entry.Trigger, nil, false
+	s.Owner, s.Hold, s.MayBeginAgain = e.Entry.Trigger, nil, false
 	return s, nil
 }
 
 // unknownEnd returns the end of a run by a call of its last turn that may have
-// taken effect, if the run is to fail then. With UnknownAsk a person has settled
-// the call so, or no person can be asked.
+// taken effect, if the run is to fail then. With UnknownAsk a person has
+// settled the call so, or no person can be asked.
 func (ts Turns) unknownEnd() (End, bool) {
 	if len(ts) == 0 {
 		return End{}, false

@@ -106,10 +106,10 @@ func checkSettled(t *rapid.T, before, after run.State, e run.Event) {
 		t.Fatalf("the word %q made a held tool run %v, owned by %d", word.As, after.Phase, after.Owner)
 	case settled && !fits && after.Phase != before.Phase:
 		t.Fatalf("a word that fits no attempt made the run %v", after.Phase)
-	case after.MayBeginAgain() && !before.MayBeginAgain() && (!fits || word.As != run.SettleAgain):
+	case after.MayBeginAgain && !before.MayBeginAgain && (!fits || word.As != run.SettleAgain):
 		t.Fatalf("%T lets the tool begin again", e)
 	}
-	if _, started := e.(run.ToolStarted); started && after.MayBeginAgain() && !after.Ended() {
+	if _, started := e.(run.ToolStarted); started && after.MayBeginAgain && !after.Ended() {
 		t.Fatal("the tool may begin a third time")
 	}
 }

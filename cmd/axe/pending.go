@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	pendingLong = `List the turns and the calls of tools that wait for a person. A turn waits if its
-agent has supervision mode human and the supervisor answered pause, or if it
+	pendingLong = `List the turns and the calls of tools that wait for a person. A turn waits if
+its agent has supervision mode human and the supervisor answered pause, or if it
 uses a tool of approve.tools. axe approve carries the turn out. axe deny
 withholds it, and the run reads the reason. Without a decision the agent's
 supervision.on_timeout applies.

@@ -51,18 +51,19 @@ func settleCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&f.fail, "fail", false, "let the run that made the call fail")
 	cmd.Flags().StringVar(&f.reason, "reason", "", "with --fail: the reason")
 	cmd.Flags().StringVar(&f.by, "by", os.Getenv("USER"), "your name, for the record")
-	return actionCommand("settled", cmd,
-		func(s *cli.Session, ctx context.Context, tree subjects.Tree, path subjects.Path) error {
-			settlement, err := f.settlement(cmd.Flags().Changed("done"))
-			if err != nil {
-				return err
-			}
-			return s.Settle(ctx, tree, path, settlement)
-		})
+	var settlement run.Settlement
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) {
+		settlement, err = f.settlement(cmd.Flags().Changed("done"))
+		return err
+	}
+	settle := func(s *cli.Session, ctx context.Context, tree subjects.Tree, path subjects.Path) error {
+		return s.Settle(ctx, tree, path, settlement)
+	}
+	return actionCommand("settled", cmd, settle)
 }
 
-// settlement returns the decision of the flags. Done says that --done was given:
-// its text may be empty.
+// settlement returns the decision of the flags. Done says that --done was
+// given: its text may be empty.
 func (f settleFlags) settlement(done bool) (run.Settlement, error) {
 	var all []run.Settlement
 	if done {

@@ -8,9 +8,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Tally counts the agents, turns, tokens and tool calls that the runs of a scope
-// have used so far. A number that the scope does not bound may be too low. The zero value
-// is the tally of a scope before its first model call.
+// Tally counts the agents, turns, tokens and tool calls that the runs of a
+// scope have used so far. A number that the scope does not bound may be too
+// low. The zero value is the tally of a scope before its first model call.
 type Tally struct {
 	// Agents is the number of runs called or about to be called. The
 	// scope's own run is not counted here.

@@ -34,13 +34,13 @@ func (c *Checker) entry(n *node, e run.Entry, m Message) {
 }
 
 // attempt checks the start of a tool with the effect ToolOnce. A second attempt
-// has to be one that a person or the tool's settings ask for, or follow one that
-// the tool can show to have had no effect.
+// has to be one that a person or the tool's settings ask for, or follow one
+// that the tool can show to have had no effect.
 func (c *Checker) attempt(n *node, m Message) {
 	before, in := n.state.Attempt, n.state.Input.Tool
 	switch {
 	case before == nil || in == nil:
-	case n.state.MayBeginAgain(), in.OnUnknown == run.UnknownAgain, len(before.Detail) > 0:
+	case n.state.MayBeginAgain, in.OnUnknown == run.UnknownAgain, len(before.Detail) > 0:
 		c.note(n.on(m), Effect, "begun again, after an attempt of %s", before.Worker)
 	default:
 		c.violate(n.on(m), Effect, "begun again, after an attempt of %s that may have taken effect", before.Worker)

@@ -271,6 +271,16 @@ func TestViolations(t *testing.T) {
 			s.toolRun(run.Attempt{ID: "first"}, run.UnknownTell)
 		}},
 
+		{"a tool that is held without its settings asking for that", verify.Effect, func(s *history) {
+			s.heldToolRun(run.UnknownTell, run.SettleDone)
+			s.drop("start second")
+		}},
+		{"an outcome of a tool that waits for a person", verify.FanOut, func(s *history) {
+			s.heldToolRun(run.UnknownAsk, run.SettleDone)
+			s.drop("start second", "word")
+			s.outcomeNamed("outcome r-1-0").Worker = "w3"
+		}},
+
 		{"a call of another schema", verify.Header, func(s *history) {
 			s.ms["call r-1-0"].header[subjects.HeaderSchema] = "2"
 		}},
