@@ -35,7 +35,7 @@ func newArtifacts(c *bus.Conn, r subjects.Run) *artifacts {
 }
 
 // key is the key of the run's call.
-func (a *artifacts) key() string { return toolKey(a.run) }
+func (a *artifacts) key() string { return run.ToolKey(a.run) }
 
 // Find implements builtin.Artifacts.
 func (a *artifacts) Find(ctx context.Context, name string) (run.Artifact, error) {

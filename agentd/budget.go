@@ -93,27 +93,35 @@ func (x *execution) estimate(req *provider.Request) budget.Estimate {
 	return e
 }
 
-// recordAnswer counts the tokens of a turn's answer and the runs that its calls
-// start. It refuses the calls that a scope has no room for, the last ones
-// first.
+// recordAnswer counts the tokens of a turn's answer, and the runs and tool runs
+// that its calls start. It refuses the calls that a scope has no room for, the
+// last ones first.
 func (x *execution) recordAnswer(ctx context.Context, resp *provider.Response, calls []run.Call) error {
-	wanted := 0
+	var wanted budget.Starts
 	for _, c := range calls {
 		if c.MakesRun() {
-			wanted++
+			wanted.Runs++
+		} else if c.MakesToolRun() {
+			wanted.Tools++
 		}
 	}
-	granted, exceeded, err := x.w.tallies.Record(ctx, x.budgetTurn(), resp.InputTokens+resp.OutputTokens, wanted)
+	granted, err := x.w.tallies.Record(ctx, x.budgetTurn(), resp.InputTokens+resp.OutputTokens, wanted)
 	if err != nil {
 		return err
 	}
-	for i := len(calls) - 1; i >= 0 && wanted > granted; i-- {
-		if calls[i].MakesRun() {
+	refuseLast(calls, wanted.Runs-granted.Runs, run.Call.MakesRun, granted.Agents)
+	refuseLast(calls, wanted.Tools-granted.Tools, run.Call.MakesToolRun, granted.ToolCalls)
+	return nil
+}
+
+// refuseLast refuses the last n calls of a kind. Exceeded is the reason.
+func refuseLast(calls []run.Call, n int, ofKind func(run.Call) bool, exceeded *budget.ExceededError) {
+	for i := len(calls) - 1; i >= 0 && n > 0; i-- {
+		if ofKind(calls[i]) {
 			calls[i] = tool.Refused(calls[i], exceeded.Error())
-			wanted--
+			n--
 		}
 	}
-	return nil
 }
 
 // refundGrant refunds the runs that the last turn was granted and never starts:
@@ -128,5 +136,6 @@ func (x *execution) refundGrant(ctx context.Context) error {
 		return nil
 	}
 	turn := budget.Turn{Run: x.run, Number: len(x.state.Turns), Scopes: x.state.Start().Scopes}
-	return x.w.tallies.Refund(ctx, turn, last.RunCount(), last.Entry.Trigger)
+	started := budget.Starts{Runs: last.RunCount(), Tools: last.ToolRunCount()}
+	return x.w.tallies.Refund(ctx, turn, started, last.Entry.Trigger)
 }

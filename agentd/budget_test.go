@@ -197,7 +197,7 @@ func TestMalformedBudgetIsRefused(t *testing.T) {
 			r,
 			run.KindError,
 			`submission refused: Axe-Limits "agents=-1": malformed: `+
-				`want agents=N, turns=N or tokens=N, each once, with N from 1 to 999999999`,
+				`want agents=N, turns=N, tokens=N or tool_calls=N, each once, with N from 1 to 999999999`,
 		)
 	})
 }

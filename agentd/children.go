@@ -108,7 +108,7 @@ func (r *loadedRun) callMessage(turn int, c run.Child) (m bus.Message, child sub
 	if call.Op == run.OpTool {
 		subject = child.ToolCall()
 		header.MaxDepth = start.MaxDepth
-		header.Scopes = nil // no tally counts tool runs
+		header.Scopes = nil // the caller has counted it
 	}
 	m = bus.Message{
 		Subject: subject, Header: header.Pairs(), Body: body, Fence: bus.After(subject, 0),

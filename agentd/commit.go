@@ -23,10 +23,13 @@ func (x *execution) appendEntry(ctx context.Context, e run.Entry) (result, error
 	if err != nil {
 		return result{}, err
 	}
-	turn, _ := x.needlessTimers(false)
+	disarm, _ := x.needlessTimers(false)
+	if e.Kind == run.EntryStarted && x.state.Hold != nil {
+		disarm = x.run.Timer(0) // of the wait for a person
+	}
 	seq, err := x.w.conn.Write(ctx, bus.Message{
 		Subject: x.run.Log(), Body: body, Header: schema(),
-		Fence: bus.After(x.run.Log(), x.state.LogSeq), Disarm: turn, Dated: x.clock().Now(),
+		Fence: bus.After(x.run.Log(), x.state.LogSeq), Disarm: disarm, Dated: x.clock().Now(),
 	})
 	return unlessRefused(result{minSeq: seq}, err)
 }

@@ -259,6 +259,10 @@ func (x *execution) carryOut(ctx context.Context, e run.Effect) (result, error) 
 		return x.logInterrupt(ctx)
 	case run.HoldTurn:
 		return finished, x.holdTurn(ctx, e)
+	case run.HoldTool:
+		return finished, x.w.writeAll(ctx, []bus.Message{ownTimer(x)})
+	case run.PublishSettled:
+		return x.publishOutcome(ctx, run.Outcome{Status: run.StatusCompleted, Result: e.Result})
 	case run.NotifyIdle:
 		return finished, x.notifyIdle(ctx, e)
 	case run.PublishAnswer:
@@ -289,16 +293,25 @@ func (x *execution) mustFail(ctx context.Context) (end run.End, failed bool, err
 	switch {
 	case late:
 		end := run.EndTimeout(max(0, x.header.Deadline.Sub(x.state.CalledAt)))
-		// A caller is not told that its child is supervised.
-		if x.state.Phase == run.Held && x.run.Path.IsRoot() {
-			end.Text = tool.Unapproved(end.Text)
-		}
-		return end, true, nil
+		return lateEnd(x, end), true, nil
 	case x.isPoisoned(x.t):
 		text := tool.GivenUp(x.t.Count-1, x.state.Returns.Of(x.t.Seq))
 		return run.End{Kind: run.KindPoisoned, Text: text}, true, nil
 	}
 	return run.End{}, false, nil
+}
+
+// lateEnd adds to the end of a run by its deadline that a person has not
+// decided until then. A caller is not told that its child is supervised.
+func lateEnd(x *execution, end run.End) run.End {
+	switch {
+	case x.state.Phase != run.Held:
+	case x.state.Hold != nil:
+		end.Text = tool.Unsettled(end.Text, x.state.Hold.Why)
+	case x.run.Path.IsRoot():
+		end.Text = tool.Unapproved(end.Text)
+	}
+	return end
 }
 
 // isPoisoned reports whether a trigger was delivered too often. Only the

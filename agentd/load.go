@@ -97,10 +97,12 @@ func (r *loadedRun) replySubject() (string, bool) {
 	return r.header.Reply, r.callErr == nil && r.header.Reply != ""
 }
 
-// hasOwnTimer reports whether the run has a timer of its own, set with its call
-// for turn 0. Roots and forks have one. The timer of its parent's turn bounds
-// every other run.
-func (r *loadedRun) hasOwnTimer() bool { return r.run.Path.IsRoot() || r.state.Input.Forked != nil }
+// hasOwnTimer reports whether the run has a timer of its own, for turn 0. Roots
+// and forks have one, set with their calls, and a tool run has one while it
+// waits for a person. The timer of its parent's turn bounds every other run.
+func (r *loadedRun) hasOwnTimer() bool {
+	return r.run.Path.IsRoot() || r.state.Input.Forked != nil || r.state.Hold != nil
+}
 
 // readFor reads the messages that a batch of triggers needs. It reads the reply
 // subject too if the run may go on: a run that is ready or idle, or that waits

@@ -127,6 +127,9 @@ func (x *execution) newStart(ctx context.Context) (*run.Start, error) {
 	s.MaxDepth = min(s.MaxDepth, x.header.MaxDepth)
 	s.Scopes = budget.Scopes(x.header.Scopes, own, x.run.Path)
 	s.Policy = s.Policy.Within(in.Policy)
+	if len(s.AllowedHosts) == 0 {
+		s.AllowedHosts = in.AllowedHosts
+	}
 	s.Supervision = s.Supervision.Within(in.Supervision)
 	if in.Spawned != nil {
 		s.Turns = in.Spawned.Turns
@@ -265,7 +268,8 @@ func (x *execution) definedStart(ctx context.Context) (*run.Start, subjects.Budg
 		Model: def.Model, System: system, Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens,
 		FailTruncated: def.Params.OnTruncated == configs.FailTruncated,
 		Served:        tools.served, Definitions: tools.definitions, Approve: approvals(def.Approve, tools.served),
-		SubAgents: def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(),
+		AllowedHosts: def.AllowedHosts,
+		SubAgents:    def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(),
 		MaxDepth: def.MaxDepth(), Sequential: !def.SubAgentsConf.Parallel,
 		Timeout:     time.Duration(def.SubAgentsConf.Timeout) * time.Second,
 		Policy:      run.Policy{Agents: def.Policy.Agents, Tools: def.Policy.Tools},

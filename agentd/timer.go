@@ -45,6 +45,15 @@ func heldTimer(r subjects.Run, e run.HoldTurn) bus.Message {
 	return m
 }
 
+// heldToolTimer returns the schedule that ends the wait for a person of a tool
+// run. Its body names the tool, for clients that list held tool runs.
+func heldToolTimer(r subjects.Run, tool string, h run.HeldTool) bus.Message {
+	m := timer(r, 0, h.Until)
+	// Strings always have a JSON form.
+	m.Body, _ = json.Marshal(run.HeldTurn{Tool: tool, Why: h.Why})
+	return m
+}
+
 // firing is an execution under a timer that fired.
 type firing struct {
 	*execution
@@ -56,7 +65,7 @@ type firing struct {
 // trigger is none that the run waits for.
 func firingOf(x *execution) (firing, bool) {
 	if x.deadlineFired() {
-		return firing{x, timer(x.run, 0, x.deadline())}, !x.state.Ended()
+		return firing{x, ownTimer(x)}, !x.state.Ended()
 	}
 	n := len(x.state.Turns)
 	if x.t.at.Kind != subjects.Due || x.t.at.Turn != n {
@@ -68,6 +77,16 @@ func firingOf(x *execution) (firing, bool) {
 		return firing{x, heldTimer(x.run, run.HoldTurn{Turn: n, Timer: at, Why: turn.Why})}, true
 	}
 	return firing{x, timer(x.run, n, at)}, x.state.Phase == run.Awaiting
+}
+
+// ownTimer returns the schedule of the run's own timer. For a tool run that
+// waits for a person that is the end of the wait.
+func ownTimer(x *execution) bus.Message {
+	if h := x.state.Hold; h != nil {
+		until := x.onPresentClock(h.Until)
+		return heldToolTimer(x.run, x.state.Input.Tool.Name, run.HeldTool{Until: until, Why: h.Why})
+	}
+	return timer(x.run, 0, x.deadline())
 }
 
 // setAgain sets the timer again if it fired before its time, and reports

@@ -170,12 +170,16 @@ const notesItsKey = "echo $AXE_IDEMPOTENCY_KEY >> effects"
 func runCommandTool(t *testing.T, c configs.ToolConfig) (func(*harness), func() []string) {
 	t.Helper()
 	dir := t.TempDir()
-	return func(h *harness) {
-		h.agents = []configs.Agent{define("ops", nil, withTools(dir, "run_command"), func(a *configs.Agent) {
-			a.ToolConf = map[string]configs.ToolConfig{"run_command": c}
-		})}
-		h.models["ops"] = turns(calls(use("run_command", "command", notesItsKey)), joinsResults)
-	}, keysIn(t, dir)
+	return func(h *harness) { h.serveCommands(dir, c.Effect, c.OnUnknown) }, func() []string { return effects(t, dir) }
+}
+
+// serveCommands makes an agent that runs one command, which notes its key in
+// the file effects of the directory.
+func (h *harness) serveCommands(dir string, effect configs.ToolEffect, onUnknown configs.OnUnknown) {
+	h.agents = []configs.Agent{define("ops", nil, withTools(dir, "run_command"), func(a *configs.Agent) {
+		a.ToolConf = map[string]configs.ToolConfig{"run_command": {Effect: effect, OnUnknown: onUnknown}}
+	})}
+	h.models["ops"] = turns(calls(use("run_command", "command", notesItsKey)), joinsResults)
 }
 
 // commandTool is the tool of a toolset of the kind command.
@@ -184,7 +188,7 @@ func commandTool(t *testing.T, c configs.ToolConfig) (func(*harness), func() []s
 	dir := t.TempDir()
 	set := configs.Toolset{Kind: configs.ToolsetCommand, Workdir: dir}
 	tool := configs.ToolsetTool{ToolConfig: c, Command: []string{"/bin/sh", "-c", notesItsKey}}
-	return func(h *harness) { h.serveSet(set, tool) }, keysIn(t, dir)
+	return func(h *harness) { h.serveSet(set, tool) }, func() []string { return effects(t, dir) }
 }
 
 // httpTool is the tool of a toolset of the kind http.
@@ -244,23 +248,33 @@ func (h *harness) serveSet(set configs.Toolset, tool configs.ToolsetTool) {
 	h.models["ops"] = turns(calls(use("act")), joinsResults)
 }
 
-// keysIn returns a function that returns the keys in the file effects of a
-// directory.
-func keysIn(t *testing.T, dir string) func() []string {
+// effects returns the keys in the file effects of a directory.
+func effects(t *testing.T, dir string) []string {
 	t.Helper()
-	return func() []string {
-		b, err := os.ReadFile(filepath.Join(dir, "effects"))
-		if err != nil && !os.IsNotExist(err) {
-			t.Fatal(err)
-		}
-		return strings.Fields(string(b))
+	b, err := os.ReadFile(filepath.Join(dir, "effects"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
 	}
+	return strings.Fields(string(b))
 }
 
 // killToolAt submits a tree to a worker that dies at a moment of its tool, and
 // then starts another worker.
 func (h *harness) killToolAt(death toolDeath) subjects.Run {
-	config := agentd.Config{Sandbox: agentd.NewSandbox()}
+	return h.killToolWith(death, agentd.Config{})
+}
+
+// killToolWith is killToolAt with a configuration of both workers.
+func (h *harness) killToolWith(death toolDeath, config agentd.Config) subjects.Run {
+	config.Sandbox = agentd.NewSandbox()
+	root := h.submitToVictim(death, config)
+	h.startWorker("successor", workerOptions{Config: config})
+	return root
+}
+
+// submitToVictim submits a tree to a worker that dies at a moment of its tool,
+// and waits for its death.
+func (h *harness) submitToVictim(death toolDeath, config agentd.Config) subjects.Run {
 	victim := h.startWorker("victim", workerOptions{Config: config, atStep: func(s step) error {
 		if s.Op == death.op && s.After == death.after && strings.HasSuffix(s.Subject, death.suffix) {
 			s.worker.kill()
@@ -274,6 +288,5 @@ func (h *harness) killToolAt(death toolDeath) subjects.Run {
 	case <-time.After(time.Hour):
 		h.tb.Fatalf("the worker has not come to its death %s", death.name)
 	}
-	h.startWorker("successor", workerOptions{Config: config})
 	return root
 }

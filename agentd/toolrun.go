@@ -17,7 +17,6 @@ import (
 	"github.com/axebus/axe/internal/text"
 	"github.com/axebus/axe/internal/toolset"
 	"github.com/axebus/axe/provider"
-	"github.com/axebus/axe/subjects"
 )
 
 // errToolTime ends a tool when its time is over.
@@ -54,8 +53,8 @@ type action struct {
 	// maxResult is the largest text that the caller's model is to read, in
 	// bytes.
 	maxResult int
-	// reads says that the caller's model can read artifacts, as far as it is
-	// known.
+	// reads says that the caller's model can read artifacts, as far as it
+	// is known.
 	reads bool
 }
 
@@ -116,10 +115,15 @@ func (r *toolRun) resolve() (err error) {
 	if err != nil {
 		return err
 	}
+	hosts := in.AllowedHosts
+	if len(hosts) == 0 {
+		// The caller began under a version that did not pass them on.
+		hosts = def.AllowedHosts
+	}
 	call := builtin.Call{
 		Arguments: provider.NewToolCall("", in.Name, in.Arguments).Arguments,
-		Dir:       cmp.Or(dir, "."), Key: toolKey(r.x.run),
-		Hosts: def.AllowedHosts, Sandbox: r.x.w.cfg.Sandbox.of(def.Sandbox),
+		Dir:       cmp.Or(dir, "."), Key: run.ToolKey(r.x.run),
+		Hosts: hosts, Sandbox: r.x.w.cfg.Sandbox.of(def.Sandbox),
 		Artifacts: r.artifacts, MaxResult: def.Artifacts.Limit(),
 	}
 	r.action = builtinAction(t, call)
@@ -148,17 +152,13 @@ func builtinAction(t builtin.Tool, c builtin.Call) action {
 	return a
 }
 
-// toolKey is the same for every attempt at a call of a tool, and for no other
-// call: it is the address of the call.
-func toolKey(r subjects.Run) string { return r.Tree.String() + "." + r.Path.String() }
-
 // begin puts an attempt on the log. It returns true if the log shows the
 // attempt of this execution. The attempt of another one may have taken effect:
-// the tool then finds that out, or the run ends as unknown, or its settings ask
-// for another attempt.
+// the tool then finds that out, or the call is unknown, or a person or its
+// settings ask for another attempt.
 func (r *toolRun) begin(ctx context.Context) (res result, ok bool, err error) {
 	x := r.x
-	if last := x.state.Attempt; last != nil {
+	if last := x.state.Attempt; last != nil && !x.state.MayBeginAgain {
 		if last.ID == x.attemptID {
 			return result{}, true, nil
 		}
@@ -171,8 +171,7 @@ func (r *toolRun) begin(ctx context.Context) (res result, ok bool, err error) {
 			res, err = x.publishOutcome(ctx, run.Outcome{Status: run.StatusCompleted, Result: done})
 			return res, false, err
 		case settled == builtin.Unsettled && x.state.Input.Tool.OnUnknown != run.UnknownAgain:
-			ago := x.clock().Now().Sub(x.onPresentClock(last.Time))
-			res, err = x.cancelSelf(ctx, run.EndUnknown(last.Worker, ago, r.key))
+			res, err = r.unknown(ctx)
 			return res, false, err
 		}
 	}
@@ -188,6 +187,35 @@ func (r *toolRun) begin(ctx context.Context) (res result, ok bool, err error) {
 	return res, false, err
 }
 
+// unknown ends the run whose last attempt may have taken effect, or holds it
+// for a person.
+func (r *toolRun) unknown(ctx context.Context) (result, error) {
+	x, last := r.x, r.x.state.Attempt
+	ago := x.clock().Now().Sub(x.onPresentClock(last.Time))
+	end := run.EndUnknown(last.Worker, ago, r.key)
+	if r.asksPerson() {
+		return r.hold(ctx, end)
+	}
+	return x.cancelSelf(ctx, end)
+}
+
+// asksPerson reports whether a person settles a call that may have taken
+// effect. Where no person can answer, the run that made the call fails.
+func (r *toolRun) asksPerson() bool {
+	return r.x.state.Input.Tool.OnUnknown == run.UnknownAsk && !r.x.w.cfg.Unattended
+}
+
+// hold puts on the log that the run waits for a person. The entry fences every
+// other worker: none of them begins the tool, and the outcome of a late
+// original is written anew (publish). The wait ends shortly before the
+// deadline, so that the caller still learns how.
+func (r *toolRun) hold(ctx context.Context, end run.End) (result, error) {
+	x := r.x
+	left := x.clock().Until(x.deadline())
+	until := x.clock().Now().Add(left - min(toolMargin, left/10))
+	return x.appendEntry(ctx, run.Entry{Kind: run.EntryHeld, End: &end, Until: until})
+}
+
 // carryOut calls the tool and publishes its outcome. The output of a tool that
 // was stopped by the end of its run stays on the stream as a remark.
 func (r *toolRun) carryOut(ctx context.Context) (result, error) {
@@ -195,6 +223,8 @@ func (r *toolRun) carryOut(ctx context.Context) (result, error) {
 	switch {
 	case ctx.Err() != nil:
 		return result{}, context.Cause(ctx)
+	case stopped == nil && o.Kind == run.KindUnknown && r.asksPerson():
+		return r.hold(ctx, o.End())
 	case stopped == nil:
 		return r.publish(ctx, o)
 	case errors.Is(stopped, errTakenOver):
@@ -212,6 +242,9 @@ func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	x := r.x
 	left := x.clock().Until(x.deadline())
 	left -= min(toolMargin, left/10)
+	if own := x.state.Input.Tool.Timeout; own > 0 {
+		left = min(left, own)
+	}
 	working, done := watched(ctx, x)
 	timed, stop := context.WithTimeoutCause(working, left, errToolTime)
 	w, addr := x.w, x.run // the timer reads nothing of x
@@ -249,18 +282,44 @@ func toolTimeout(after time.Duration, output string) run.Outcome {
 }
 
 // publish publishes the outcome of a tool that was called. Its artifacts are
-// stored before it. An outcome that comes too late stays on the stream as a
-// remark.
+// stored before it. If another worker has held the run for a person meanwhile,
+// the outcome settles the call: this worker knows how its attempt ended. An
+// outcome that comes later stays on the stream as a remark.
 func (r *toolRun) publish(ctx context.Context, o run.Outcome) (result, error) {
+	x := r.x
 	o = r.keepLarge(ctx, o)
 	if ctx.Err() != nil {
 		return result{}, context.Cause(ctx)
 	}
-	res, err := r.x.publishOutcome(ctx, o)
-	if err == nil && res.conflict {
+	res, err := x.publishOutcome(ctx, o)
+	if err != nil || res.done {
+		return res, err
+	}
+	if err := x.readWithReply(ctx, res.minSeq); err != nil {
+		return result{}, err
+	}
+	if s := x.state; s.Phase == run.Held && s.Attempt.ID == x.attemptID {
+		if res, err = x.publishOutcome(ctx, o); err != nil || res.done {
+			return res, err
+		}
+	}
+	own, err := storedByUs(ctx, x)
+	if err == nil && !own {
 		r.remark(ctx, o)
 	}
-	return res, err
+	return x.reread(), err
+}
+
+// storedByUs reports whether this worker has stored the outcome of the run. The
+// answer to its write may have been lost.
+func storedByUs(ctx context.Context, x *execution) (bool, error) {
+	reply, _ := x.replySubject()
+	m, found, err := x.w.outcomeAt(ctx, reply)
+	if err != nil || !found {
+		return false, err
+	}
+	stored, err := x.w.runs.Outcome(ctx, m)
+	return stored.Outcome.Worker == x.w.cfg.Name, err
 }
 
 // maxRemark bounds the text of a remark, in bytes.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -42,37 +41,19 @@ type ToolCall struct {
 // zero tree means all trees. The error is ErrUnknownTree for a tree that is not
 // found.
 func (c *Client) HeldTurns(ctx context.Context, tree subjects.Tree) ([]HeldTurn, error) {
-	if err := c.conn.Provisioned(ctx); err != nil {
-		return nil, err
-	}
-	if !tree.IsZero() {
-		if _, err := c.find(ctx, tree); err != nil {
-			return nil, err
-		}
-	}
-	space := c.conn.Space()
 	var all []HeldTurn
-	// Of the messages about a held turn, only its timer can be found
-	// without knowing the run.
-	for m, err := range c.conn.Scan(ctx, space.Timers(), 0) {
-		if err != nil {
-			return nil, fmt.Errorf("held turns: %w", err)
-		}
-		var held run.HeldTurn
-		r, _, err := space.ParseTimer(m.Subject)
-		if err != nil || json.Unmarshal(m.Body, &held) != nil || held.Turn == 0 || !tree.IsZero() && r.Tree != tree {
-			continue
+	err := c.eachHeld(ctx, tree, func(r subjects.Run, held run.HeldTurn) error {
+		if held.Turn == 0 {
+			return nil
 		}
 		h, ok, err := c.heldTurn(ctx, r, held.Turn)
-		if err != nil {
-			return nil, err
-		}
 		if ok {
 			all = append(all, h)
 		}
-	}
+		return err
+	})
 	slices.SortStableFunc(all, func(a, b HeldTurn) int { return a.Since.Compare(b.Since) })
-	return all, nil
+	return all, err
 }
 
 // heldTurn reads the turn of a run for which a timer is set. Ok is false if the
@@ -112,7 +93,7 @@ func (c *Client) Decide(ctx context.Context, tree subjects.Tree, path subjects.P
 	if err != nil {
 		return err
 	}
-	if s.Phase != run.Held {
+	if s.Phase != run.Held || s.Hold != nil {
 		return fmt.Errorf("%s: %w", describe(r), ErrNotHeld)
 	}
 	approval.Turn = len(s.Turns)

@@ -61,6 +61,12 @@ var (
 	// ErrNotHeld is returned for a decision about a run that does not wait
 	// for one.
 	ErrNotHeld = errors.New("run is not held for approval")
+	// ErrNothingToSettle is returned for a decision about a call of a tool
+	// that no person has to settle.
+	ErrNothingToSettle = errors.New("no call of a tool waits for a person")
+	// ErrManyToSettle is returned for a decision about a run of which
+	// several calls of tools wait for a person.
+	ErrManyToSettle = errors.New("several calls of tools wait for a person")
 	// ErrNoMail is returned for a message to a run that would never read it.
 	ErrNoMail = errors.New("run cannot read mail")
 	// ErrInvalidMessage is returned for a text or a sender's name that

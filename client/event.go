@@ -39,12 +39,15 @@ const (
 	// TimedOut: the time for the calls of a turn is over. Turn 0: the time
 	// of the whole run is over.
 	TimedOut EventKind = "timed out"
-	// Held: a turn waits for a person to approve or deny it.
+	// Held: a turn waits for a person to approve or deny it, or a tool run
+	// for a person to settle its call.
 	Held EventKind = "held"
 	// Approved: a reviewed turn is carried out.
 	Approved EventKind = "approved"
 	// Denied: no call of a reviewed turn is carried out.
 	Denied EventKind = "denied"
+	// Settled: a person settled the call of a held tool run.
+	Settled EventKind = "settled"
 	// Interrupted: a person stopped the run's work.
 	Interrupted EventKind = "interrupted"
 	// Cancelled: the run has a cancel message. Its outcome follows.
@@ -91,14 +94,16 @@ type Event struct {
 	Mail run.Mail
 	// Cause says why the run ends, for Cancelled.
 	Cause run.End
+	// Settlement is the person's decision, for Settled.
+	Settlement run.Settlement
 	// Reason says why, for Held, Approved, Denied and Stalled. For TimedOut
 	// it is "interrupted" if an interrupt ended the wait.
 	Reason string
 	// Again says, for Stalled, that an earlier event reported the same.
 	// Times in Reason are up to date.
 	Again bool
-	// By names the supervisor or the person behind Held, Approved and
-	// Denied. It is empty if no person decided on a held turn in time.
+	// By names the supervisor or the person behind Held, Approved, Denied
+	// and Settled. It is empty if no person decided on a held turn in time.
 	By string
 	// Progress is the worker's report, for a live event.
 	Progress run.Progress

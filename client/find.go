@@ -150,7 +150,10 @@ func (c *Client) readEnd(ctx context.Context, r subjects.Run) (m bus.Stored, ok 
 	if r.Path.IsRoot() {
 		return c.readResult(ctx, r)
 	}
-	call, _, err := c.conn.First(ctx, r.Call())
+	call, found, err := c.conn.First(ctx, r.Call())
+	if err == nil && !found {
+		call, _, err = c.conn.First(ctx, r.ToolCall())
+	}
 	if err != nil {
 		return m, false, err
 	}

@@ -92,6 +92,13 @@ func (f *Fold) describe(e *Event, at subjects.Address, before run.State, message
 		e.Kind = Interrupted
 	case run.ToolStarted:
 		return false // nothing that a watcher waits for
+	case run.ToolHeld:
+		e.Kind, e.Entry, e.Worker = Held, m.Entry, m.Entry.Worker
+		e.Reason = m.Entry.End.Text
+		return e.State.Phase == run.Held
+	case run.Settled:
+		e.Kind, e.Settlement, e.By = Settled, m.Settlement, cmp.Or(m.By, DefaultName)
+		return before.Phase == run.Held && e.State.Phase != run.Held
 	case run.Cancelled:
 		e.Kind, e.Cause = Cancelled, m.End
 	case run.OutcomeStored:

@@ -29,8 +29,8 @@ const (
 // the run at that point of the stream. So it makes no difference when a program
 // begins to follow a tree. TreeEnded is the last. Held, Approved and Denied
 // follow the event that decides. Live events come between them as they arrive,
-// and may be lost; they can be older than the state. Malformed mail, approvals
-// and log entries have no event. The errors are those of Wait.
+// and may be lost; they can be older than the state. Malformed mail, approvals,
+// settlements and log entries have no event. The errors are those of Wait.
 func (c *Client) Follow(ctx context.Context, tree subjects.Tree, fn func(Event)) error {
 	return c.follow(ctx, tree, fn, func(t *tail) bool { return t.ended })
 }

@@ -75,15 +75,16 @@ func (t ForkTask) validate() error {
 	return nil
 }
 
-// input returns the input of the new root. The policy and the supervision of
-// the source hold for it too; a bound on the source's turns does not.
+// input returns the input of the new root. The policy, the supervision and the
+// allowed hosts of the source hold for it too; a bound on the source's turns
+// does not.
 func (t ForkTask) input(source subjects.Run, in run.Input) run.Input {
 	if in.Spawned != nil {
 		in.Spawned.Turns = 0
 	}
 	return run.Input{
 		Task: t.Prompt, Copy: run.CopyOf(source, t.Turn), Policy: in.Policy, Supervision: in.Supervision,
-		Spawned: in.Spawned,
+		Spawned: in.Spawned, AllowedHosts: in.AllowedHosts,
 	}
 }
 

@@ -92,6 +92,7 @@ func TestAgentsPage(t *testing.T) {
 		"limits.max_agents":           plain.Budget.Agents,
 		"limits.max_turns":            plain.Budget.Turns,
 		"limits.max_tokens":           plain.Budget.Tokens,
+		"limits.max_tool_calls":       plain.Budget.ToolCalls,
 		"params.max_tokens":           plain.Params.MaxTokens,
 		"memory.enabled":              plain.Memory.Enabled,
 		"memory.last_n":               plain.Memory.LastN,

@@ -19,26 +19,28 @@ import (
 // bodies maps the kind of a JSON block of docs/protocol.md to a value of the
 // type that decodes it. The info string of the block is "json" and the kind.
 var bodies = map[string]any{
-	"call":     run.Input{},
-	"entry":    run.Entry{},
-	"outcome":  run.Outcome{},
-	"mail":     run.Mail{},
-	"approval": run.Approval{},
-	"end":      run.End{},
-	"return":   run.Return{},
-	"held":     run.HeldTurn{},
-	"tally":    budget.Tally{},
-	"progress": run.Progress{},
-	"card":     agentd.Card{},
-	"worker":   presence.Entry{},
-	"start":    run.Start{},
-	"decision": run.Call{},
+	"call":       run.Input{},
+	"entry":      run.Entry{},
+	"outcome":    run.Outcome{},
+	"mail":       run.Mail{},
+	"approval":   run.Approval{},
+	"settlement": run.Settlement{},
+	"end":        run.End{},
+	"return":     run.Return{},
+	"held":       run.HeldTurn{},
+	"tally":      budget.Tally{},
+	"progress":   run.Progress{},
+	"card":       agentd.Card{},
+	"worker":     presence.Entry{},
+	"start":      run.Start{},
+	"decision":   run.Call{},
 }
 
 // tables maps a section of docs/protocol.md to the body with the fields of its
 // table.
 var tables = map[string]string{
 	"Outcome": "outcome", "Call": "call", "Log entry": "entry", "Mail": "mail", "Approval": "approval",
+	"Settlement":     "settlement",
 	"Cancel message": "end", "Start": "start", "Decision": "decision", "Tally": "tally", "Progress": "progress",
 	"Card": "card", "Worker": "worker", "Return": "return",
 }

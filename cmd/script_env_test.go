@@ -139,10 +139,15 @@ func ended(ts *testscript.TestScript, neg bool, args []string) {
 	stored(ts, func(space subjects.Space) string { return space.EndsOf(tree, path)[1] }, "")
 }
 
-// held waits for the timer of a held turn. Its body says why the turn is held.
+// held waits for the timer of a held turn or tool run. Its body says why the
+// run is held.
 func held(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 1, "held TREE")
-	stored(ts, func(space subjects.Space) string { return space.Prefix() + ".timer.*." + args[0] + ".r.*" }, `"why"`)
+	if len(args) == 1 {
+		args = append(args, "r")
+	}
+	want(ts, neg, args, 2, "held TREE [PATH]")
+	timers := ".timer.*." + args[0] + "." + args[1] + ".*"
+	stored(ts, func(space subjects.Space) string { return space.Prefix() + timers }, `"why"`)
 }
 
 // stored waits for a message with a text under a subject.

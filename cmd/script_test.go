@@ -32,7 +32,7 @@ import (
 //	purge STREAM                    remove all messages of a stream
 //	called TREE [PATH]              wait until a tree's root, or a run below it, was called
 //	ended TREE PATH                 wait until a run below the root has an outcome
-//	held TREE                       wait until a turn of the root waits for a person
+//	held TREE [PATH]                wait until a turn of a run, or a tool run, waits for a person
 //	word NAME                       put the last program's stdout into a variable
 //	keep NAME PATTERN               put the pattern's group in that stdout into a variable
 //	freeport NAME                   put a free port into a variable

@@ -236,9 +236,10 @@ func fields(a *Agent, tools map[string]*ToolConfig) map[string]any {
 		"policy.agents": &a.Policy.Agents,
 		"policy.tools":  &a.Policy.Tools,
 
-		"limits.max_agents": &a.Budget.Agents,
-		"limits.max_turns":  &a.Budget.Turns,
-		"limits.max_tokens": &a.Budget.Tokens,
+		"limits.max_agents":     &a.Budget.Agents,
+		"limits.max_turns":      &a.Budget.Turns,
+		"limits.max_tokens":     &a.Budget.Tokens,
+		"limits.max_tool_calls": &a.Budget.ToolCalls,
 
 		"params.temperature":  &a.Params.Temperature,
 		"params.max_tokens":   &a.Params.MaxTokens,

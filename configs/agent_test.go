@@ -51,6 +51,7 @@ tools = ["spawn_agent"]
 max_agents = 6
 max_turns = 7
 max_tokens = 8
+max_tool_calls = 9
 
 [params]
 temperature = 1
@@ -129,7 +130,7 @@ func TestLoad(t *testing.T) {
 			MaxTurns: 20,
 		},
 		Policy: configs.Policy{Agents: []string{}, Tools: []string{"spawn_agent"}},
-		Budget: subjects.Budget{Agents: 6, Turns: 7, Tokens: 8},
+		Budget: subjects.Budget{Agents: 6, Turns: 7, Tokens: 8, ToolCalls: 9},
 		Params: configs.Params{Temperature: new(1.0), MaxTokens: 1000, OnTruncated: configs.FailTruncated},
 		Memory: configs.Memory{Enabled: true, Path: filepath.Join(dir, "memory"), LastN: 5, MaxEntries: 50},
 		Retry: configs.Retry{
@@ -345,8 +346,8 @@ func TestLoadRefuses(t *testing.T) {
 			"a.toml:4: tool.run_command.effect must be one of: read, idempotent, once",
 		},
 		{
-			"unknown decision", ok + "[tool.edit_file]\non_unknown = \"ask\"\n",
-			"a.toml:4: tool.edit_file.on_unknown must be one of: tell, again, fail",
+			"unknown decision", ok + "[tool.edit_file]\non_unknown = \"perhaps\"\n",
+			"a.toml:4: tool.edit_file.on_unknown must be one of: tell, ask, again, fail",
 		},
 		{
 			"secret for commands", ok + "[sandbox]\nenv = [\"GOFLAGS\", \"PGPASSWORD\"]\n",

@@ -49,6 +49,8 @@ type OnUnknown string
 const (
 	// UnknownTell lets the model decide.
 	UnknownTell OnUnknown = "tell"
+	// UnknownAsk: a person settles the call.
+	UnknownAsk OnUnknown = "ask"
 	// UnknownAgain makes the call again.
 	UnknownAgain OnUnknown = "again"
 	// UnknownFail fails the run.
@@ -139,8 +141,8 @@ func checkToolConfig(table string, c ToolConfig) *Error {
 	switch {
 	case !slices.Contains([]ToolEffect{"", ToolReads, ToolIdempotent, ToolOnce}, c.Effect):
 		return invalid(table+".effect", table+".effect must be one of: read, idempotent, once")
-	case !slices.Contains([]OnUnknown{"", UnknownTell, UnknownAgain, UnknownFail}, c.OnUnknown):
-		return invalid(table+".on_unknown", table+".on_unknown must be one of: tell, again, fail")
+	case !slices.Contains([]OnUnknown{"", UnknownTell, UnknownAsk, UnknownAgain, UnknownFail}, c.OnUnknown):
+		return invalid(table+".on_unknown", table+".on_unknown must be one of: tell, ask, again, fail")
 	}
 	return checkPositive(table+".timeout", c.Timeout)
 }

@@ -79,6 +79,7 @@ func checkNumbers(a Agent) *Error {
 		{"limits.max_agents", a.Budget.Agents, subjects.MaxLimit},
 		{"limits.max_turns", a.Budget.Turns, subjects.MaxLimit},
 		{"limits.max_tokens", a.Budget.Tokens, subjects.MaxLimit},
+		{"limits.max_tool_calls", a.Budget.ToolCalls, subjects.MaxLimit},
 		{"params.max_tokens", a.Params.MaxTokens, math.MaxInt},
 		{"memory.last_n", a.Memory.LastN, math.MaxInt},
 		{"memory.max_entries", a.Memory.MaxEntries, math.MaxInt},

@@ -16,11 +16,16 @@ type Budget struct {
 	// Tokens is the number of input and output tokens. It is checked before
 	// each model call, so calls in flight may go beyond it.
 	Tokens int `json:"max_tokens,omitzero"`
+	// ToolCalls is the number of tool runs.
+	ToolCalls int `json:"max_tool_calls,omitzero"`
 }
 
 // Within returns the narrower of two budgets, bound by bound.
 func (b Budget) Within(c Budget) Budget {
-	return Budget{narrower(b.Agents, c.Agents), narrower(b.Turns, c.Turns), narrower(b.Tokens, c.Tokens)}
+	return Budget{
+		Agents: narrower(b.Agents, c.Agents), Turns: narrower(b.Turns, c.Turns),
+		Tokens: narrower(b.Tokens, c.Tokens), ToolCalls: narrower(b.ToolCalls, c.ToolCalls),
+	}
 }
 
 // narrower returns the smaller of two bounds. 0 is no bound.
@@ -101,8 +106,8 @@ func parseScope(text string) (Scope, error) {
 			}
 		}
 		if err != nil || n == 0 || !known {
-			return Scope{}, fmt.Errorf("%s %s: %w: want agents=N, turns=N or tokens=N, each once, with N from 1 to %d",
-				HeaderLimits, quote(word), ErrToken, MaxLimit)
+			return Scope{}, fmt.Errorf("%s %s: %w: want %s, each once, with N from 1 to %d",
+				HeaderLimits, quote(word), ErrToken, "agents=N, turns=N, tokens=N or tool_calls=N", MaxLimit)
 		}
 	}
 	return s, nil
@@ -115,7 +120,7 @@ type field struct {
 
 // fields lists the bounds of a budget and their names.
 func fields(b *Budget) []field {
-	return []field{{"agents", &b.Agents}, {"turns", &b.Turns}, {"tokens", &b.Tokens}}
+	return []field{{"agents", &b.Agents}, {"turns", &b.Turns}, {"tokens", &b.Tokens}, {"tool_calls", &b.ToolCalls}}
 }
 
 // Narrowest returns the budget that is within the budgets of all scopes.

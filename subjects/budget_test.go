@@ -18,8 +18,10 @@ func TestScopesRoundTrip(t *testing.T) {
 		p := Root
 		for range rapid.IntRange(0, 4).Draw(t, "levels") {
 			s := Scope{
-				Path:   p,
-				Budget: Budget{bound.Draw(t, "agents"), bound.Draw(t, "turns"), bound.Draw(t, "tokens")},
+				Path: p,
+				Budget: Budget{
+					bound.Draw(t, "agents"), bound.Draw(t, "turns"), bound.Draw(t, "tokens"), bound.Draw(t, "tool calls"),
+				},
 			}
 			if s.Budget != (Budget{}) {
 				want = append(want, s)
@@ -35,8 +37,8 @@ func TestScopesRoundTrip(t *testing.T) {
 
 // TestScopeJSON pins the JSON of a scope, which logs store.
 func TestScopeJSON(t *testing.T) {
-	text := `{"path":"r-1-0","max_agents":1,"max_turns":2,"max_tokens":3}`
-	want := Scope{Root.Child(1, 0), Budget{1, 2, 3}}
+	text := `{"path":"r-1-0","max_agents":1,"max_turns":2,"max_tokens":3,"max_tool_calls":4}`
+	want := Scope{Root.Child(1, 0), Budget{1, 2, 3, 4}}
 	var got Scope
 	if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
 		t.Errorf("%s decodes to %+v, error %v, want %+v", text, got, err, want)
@@ -75,9 +77,9 @@ func TestParseScopesRefuses(t *testing.T) {
 func TestBudgetWithin(t *testing.T) {
 	for _, tt := range []struct{ a, b, want Budget }{
 		{Budget{}, Budget{}, Budget{}},
-		{Budget{1, 0, 3}, Budget{}, Budget{1, 0, 3}},
-		{Budget{}, Budget{1, 0, 3}, Budget{1, 0, 3}},
-		{Budget{5, 5, 5}, Budget{4, 6, 0}, Budget{4, 5, 5}},
+		{Budget{1, 0, 3, 0}, Budget{}, Budget{1, 0, 3, 0}},
+		{Budget{}, Budget{1, 0, 3, 4}, Budget{1, 0, 3, 4}},
+		{Budget{5, 5, 5, 5}, Budget{4, 6, 0, 4}, Budget{4, 5, 5, 4}},
 	} {
 		if got := tt.a.Within(tt.b); got != tt.want {
 			t.Errorf("%v within %v: %v, want %v", tt.a, tt.b, got, tt.want)

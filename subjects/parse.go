@@ -30,6 +30,8 @@ const (
 	Interrupt
 	// Approve is in.approve.<key>.
 	Approve
+	// Settle is in.settle.<key>.
+	Settle
 	// Returned is in.returned.<key>.
 	Returned
 	// Other is in.<kind>.<key> with a kind that this version does not know.
@@ -51,7 +53,7 @@ type Address struct {
 	Turn int
 	// Index is set for Reply.
 	Index int
-	// Key is set for Mail, Interrupt, Approve and Returned.
+	// Key is set for Mail, Interrupt, Approve, Settle and Returned.
 	Key Key
 }
 
@@ -104,7 +106,9 @@ var ofRun = map[string]Kind{"call": Call, "tool": Tool, "log": Log, "cancel": Ca
 
 // keyed are the kinds of messages to a run that have a key chosen by the
 // writer.
-var keyed = map[string]Kind{"mail": Mail, "interrupt": Interrupt, "approve": Approve, "returned": Returned}
+var keyed = map[string]Kind{
+	"mail": Mail, "interrupt": Interrupt, "approve": Approve, "settle": Settle, "returned": Returned,
+}
 
 // parseInbound parses the two tokens behind "in".
 func parseInbound(what, last string) (a Address, ok bool) {

@@ -33,6 +33,8 @@ func build(s Space, a Address) string {
 		return a.Run.Interrupt(a.Key)
 	case Approve:
 		return a.Run.Approve(a.Key)
+	case Settle:
+		return a.Run.Settle(a.Key)
 	case Returned:
 		return a.Run.Returned(a.Key)
 	case Cancel:
@@ -70,7 +72,7 @@ func TestParseInvertsBuild(t *testing.T) {
 			want.Turn = rapid.IntRange(1, 50).Draw(t, "turn")
 		case Returned:
 			want.Key = ReturnKey(rapid.Uint64Min(1).Draw(t, "seq"), rapid.IntRange(1, 999_999_999).Draw(t, "delivery"))
-		case Mail, Interrupt, Approve:
+		case Mail, Interrupt, Approve, Settle:
 			want.Key = drawKey(t, p)
 		case Submission, Result:
 			want.Run.Path = Root

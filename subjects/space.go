@@ -221,6 +221,9 @@ func (r Run) Interrupt(k Key) string { return r.join("run", "in", "interrupt", k
 // Approve is the subject of a person's decision about a held turn.
 func (r Run) Approve(k Key) string { return r.join("run", "in", "approve", k.s) }
 
+// Settle is the subject of a person's decision about a held tool run.
+func (r Run) Settle(k Key) string { return r.join("run", "in", "settle", k.s) }
+
 // Returned is the subject of a worker's return of a delivery.
 func (r Run) Returned(k Key) string { return r.join("run", "in", "returned", k.s) }
 

@@ -13,6 +13,7 @@
 //	axe.run.<agent>.<tree>.<path>.in.mail.<key>      a message to the run
 //	axe.run.<agent>.<tree>.<path>.in.interrupt.<key> a person's interrupt
 //	axe.run.<agent>.<tree>.<path>.in.approve.<key>   a person's decision
+//	axe.run.<agent>.<tree>.<path>.in.settle.<key>    a person's word on a tool
 //	axe.run.<agent>.<tree>.<path>.in.returned.<key>  a worker's return
 //	axe.run.<agent>.<tree>.<path>.due.<turn>         a turn's timer that fired
 //	axe.run.<agent>.<tree>.<path>.cancel             the cancel message

@@ -15,12 +15,12 @@ import (
 // folds the same state. A body that is not there is passed as an empty one.
 //
 // The event is nil for a message that says nothing to the fold: a malformed
-// mail, approval or return, a timer whose time a worker has yet to check, and a
-// kind of message that this version does not know. A malformed outcome is a
-// failed outcome. A malformed reason of a cancel message is a plain
-// cancellation. The input of a malformed call holds the fields that could be
-// read, and Called.Malformed says why. A malformed log entry is an error that
-// wraps ErrCorrupt.
+// mail, approval, settlement or return, a timer whose time a worker has yet to
+// check, and a kind of message that this version does not know. A malformed
+// outcome is a failed outcome. A malformed reason of a cancel message is a
+// plain cancellation. The input of a malformed call holds the fields that could
+// be read, and Called.Malformed says why. A malformed log entry is an error
+// that wraps ErrCorrupt.
 //
 // The outcome of the run itself is at its reply subject. For a child that is an
 // address of its parent, where it decodes as Replied.
@@ -54,6 +54,12 @@ func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
 			return nil, nil //nolint:nilerr // the same
 		}
 		return Approved{m, a}, nil
+	case subjects.Settle:
+		d, err := DecodeSettlement(body)
+		if err != nil {
+			return nil, nil //nolint:nilerr // the same
+		}
+		return Settled{m, d}, nil
 	case subjects.Interrupt:
 		return Interrupted{m}, nil
 	case subjects.Returned:

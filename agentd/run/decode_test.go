@@ -29,7 +29,7 @@ func TestDecodeEntryRefuses(t *testing.T) {
 		{"no index", `{"kind":"ended","end":{}}`, "index must be at least 1, got 0"},
 		{"negative index", `{"index":-1,"kind":"ended","end":{}}`, "index must be at least 1, got -1"},
 		{"no kind", `{"index":2}`, `kind "" is not known`},
-		{"an unknown kind", `{"index":2,"kind":"held"}`, `kind "held" is not known`},
+		{"an unknown kind", `{"index":2,"kind":"odd"}`, `kind "odd" is not known`},
 		{"a turn without an answer", `{"index":2,"kind":"turn","calls":[{}]}`, "one decision for each of its calls"},
 		{
 			"a call to a malformed path",
@@ -258,6 +258,14 @@ func TestDecode(t *testing.T) {
 			run.Approved{Meta: m, Approval: run.Approval{Approve: true}},
 		},
 		{"malformed approval", subjects.Address{Kind: subjects.Approve}, `yes`, nil},
+		{
+			"settlement",
+			subjects.Address{Kind: subjects.Settle},
+			`{"attempt":"x","as":"done","text":"paid","by":"ann"}`,
+			run.Settled{Meta: m, Settlement: run.Settlement{Attempt: "x", As: run.SettleDone, Text: "paid", By: "ann"}},
+		},
+		{"malformed settlement", subjects.Address{Kind: subjects.Settle}, `yes`, nil},
+		{"settlement of no kind", subjects.Address{Kind: subjects.Settle}, `{"as":"perhaps"}`, nil},
 		{"interrupt", subjects.Address{Kind: subjects.Interrupt}, "", run.Interrupted{Meta: m}},
 		{
 			"return",
@@ -398,8 +406,9 @@ func foldAny(t *testing.T, e run.Entry) {
 	t.Helper()
 	s := run.State{Phase: run.Ready, Seq: 1, LogIndex: e.Index - 1}
 	switch {
-	case e.Kind == run.EntryStarted:
+	case e.Kind == run.EntryStarted, e.Kind == run.EntryHeld:
 		s.Input.Tool = &run.ToolInput{}
+		s.Attempt = &run.StartedAttempt{}
 	case e.Index > 1:
 		first := run.Entry{Index: 1, Kind: run.EntryIdle, Start: &run.Start{}, Answer: &provider.Response{}}
 		s.Turns = run.Turns{{Entry: first}}

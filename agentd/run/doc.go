@@ -10,7 +10,7 @@
 //	none ── a cancel message, then the call ──▶ failed
 //	any other phase ── a cancel message ──▶ failed
 //
-// Three kinds of runs wait in other ways, each with an owner of its own:
+// Some kinds of runs wait in other ways, each with an owner of its own:
 //
 //	ready ── an answer of a fork ──▶ idle ── mail ──▶ ready
 //	ready ── an interrupt, then its log entry ──▶ idle
@@ -20,6 +20,14 @@
 //	awaiting (its supervisor) ── pause ──▶ held
 //	held ── a person, or the timer ──▶ awaiting (its calls), or ready
 //	held ── an interrupt ──▶ idle
+//
+// A tool run is ready until its outcome is stored. It waits for a person if its
+// tool may have taken effect, and the agent's file asks for that:
+//
+//	ready ── the log says that it may have taken effect ──▶ held
+//	held ── a person: done ──▶ completed
+//	held ── a person: again ──▶ ready
+//	held ── a person: fail ──▶ failed
 //
 // An answer leaves the run ready if the turn waits for none of its calls. A run
 // that becomes ready and has no turn left fails. Completed and failed absorb. A

@@ -112,7 +112,15 @@ type HoldTurn struct {
 	Why string
 }
 
+// HoldTool sets the timer of a tool run that waits for a person.
+type HoldTool struct{ HeldTool }
+
+// PublishSettled publishes the outcome of a tool run that a person has settled.
+type PublishSettled struct{ Result string }
+
 func (StopBelow) effect()      {}
+func (HoldTool) effect()       {}
+func (PublishSettled) effect() {}
 func (LogInterrupt) effect()   {}
 func (HoldTurn) effect()       {}
 func (CallModel) effect()      {}
@@ -141,10 +149,17 @@ func (s State) Outstanding() Owed {
 	case Idle:
 		return Owed{append(s.unawaitedEffect(), s.stopForks()...), NotifyIdle{len(s.Turns), s.Turns.last().ReadTo()}}
 	case Held:
+		if s.Hold != nil {
+			return Owed{Then: HoldTool{*s.Hold}}
+		}
 		return Owed{s.stopForks(), HoldTurn{len(s.Turns), s.Turns.last().Entry.Timer, s.Turns.last().Why}}
 	case Completed:
-		if !s.OutcomeStored && s.answerLogged {
+		switch {
+		case s.OutcomeStored:
+		case s.answerLogged:
 			return Owed{s.cancelBelow(), PublishAnswer{len(s.Turns)}}
+		case s.settledWith != nil:
+			return Owed{Then: PublishSettled{*s.settledWith}}
 		}
 	case Failed:
 		switch {

@@ -32,12 +32,17 @@ const (
 	// EntryStarted says that a worker begins to carry out a tool with the
 	// effect ToolOnce.
 	EntryStarted EntryKind = "started"
+	// EntryHeld says that a tool may have taken effect, and that its run
+	// waits for a person.
+	EntryHeld EntryKind = "held"
 )
 
 // isTurn reports whether the entry is a turn of a model.
 func (k EntryKind) isTurn() bool { return k == EntryTurn || k == EntryIdle || k == EntryFinal }
 
-func (k EntryKind) known() bool { return k.isTurn() || k == EntryEnded || k == EntryStarted }
+func (k EntryKind) known() bool {
+	return k.isTurn() || k == EntryEnded || k == EntryStarted || k == EntryHeld
+}
 
 // Entry is one message of a run's log. It records every decision that depends
 // on more than messages (known agents, depth, deadlines). So nothing is decided
@@ -60,8 +65,7 @@ type Entry struct {
 
 	// Start has the settings of the run, in its first entry alone.
 	Start *Start `json:"start,omitempty"`
-	// Answer is the model's answer, nil in an EntryEnded and an
-	// EntryStarted.
+	// Answer is the model's answer, nil in an entry that is no turn.
 	Answer *provider.Response `json:"answer,omitempty"`
 	// Calls are the decisions about the answer's tool calls, in their
 	// order.
@@ -78,8 +82,8 @@ type Entry struct {
 	// effect: it uses a tool that the agent's file names for that. It is
 	// empty for any other turn.
 	Approve string `json:"approve,omitzero"`
-	// Until is the run's deadline, for a turn that is deferred. No wait for
-	// a person lasts longer.
+	// Until is the run's deadline, for a turn that is deferred, and the end
+	// of the wait for an EntryHeld. No wait for a person lasts longer.
 	Until time.Time `json:"until,omitzero"`
 	// Cut says that an argument was too long for the supervisor, which was
 	// shown its beginning.
@@ -101,8 +105,8 @@ type Entry struct {
 	// again.
 	Retries int `json:"retries,omitzero"`
 
-	// End says why the run ended, or why there is no answer in an EntryIdle
-	// or EntryFinal.
+	// End says why the run ended, why there is no answer in an EntryIdle or
+	// EntryFinal, or why the run of an EntryHeld waits.
 	End *End `json:"end,omitempty"`
 
 	// Attempt is the attempt that an EntryStarted begins.
@@ -124,6 +128,10 @@ type Start struct {
 	Served []ServedTool `json:"served,omitempty"`
 	// Cwd is the working directory of a spawned run, below the agent's own.
 	Cwd string `json:"cwd,omitzero"`
+	// AllowedHosts are the hosts that url_fetch may ask: those of the
+	// agent's file or, without any there, those of the caller. An empty
+	// list allows every public host.
+	AllowedHosts []string `json:"allowed_hosts,omitempty"`
 	// Approve names the tools that a person approves before they are used.
 	Approve []string `json:"approve,omitempty"`
 	// Slash names the tools that the model uses by writing lines of text.
@@ -268,6 +276,9 @@ func (c Call) MakesRun() bool {
 	return !c.Failed() && (c.Op == OpCall || c.Op == OpFork || c.Op == OpReview)
 }
 
+// MakesToolRun reports whether the call makes a tool run.
+func (c Call) MakesToolRun() bool { return !c.Failed() && c.Op == OpTool }
+
 // Failed reports whether the call was refused when it was decided.
 func (c Call) Failed() bool { return c.Error != "" }
 
@@ -328,8 +339,12 @@ func (e Entry) Schedule(now time.Time, limit func(call int) time.Time) (calls []
 const unlimited time.Duration = 1<<63 - 1
 
 // allowed returns the time that an awaited call has. 0 leaves it the rest of
-// the run's own time.
+// the run's own time. A tool that a person may have to settle has that too: its
+// own time bounds the call alone (ToolInput.Timeout), and not the person.
 func (e Entry) allowed(c *Call) time.Duration {
+	if c.OnUnknown == UnknownAsk {
+		return 0
+	}
 	if c.Patience > 0 || c.Op == OpTool {
 		return c.Patience
 	}
@@ -401,6 +416,8 @@ func DecodeEntry(b []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("log entry %d: a review needs a turn and the op %q", e.Index, OpReview)
 	case e.Kind == EntryStarted && (e.Attempt == nil || len(e.Calls) > 0):
 		return Entry{}, fmt.Errorf("log entry %d: a start of a tool needs its attempt and has no calls", e.Index)
+	case e.Kind == EntryHeld && (e.End == nil || e.Until.IsZero() || len(e.Calls) > 0):
+		return Entry{}, fmt.Errorf("log entry %d: a held tool needs its reason and an end, and has no calls", e.Index)
 	case e.Kind == EntryEnded && (e.End == nil || len(e.Calls) > 0):
 		return Entry{}, fmt.Errorf("log entry %d: an end needs its reason and has no calls", e.Index)
 	case (e.Kind == EntryIdle || e.Kind == EntryFinal) && (e.Answer == nil || len(e.Calls) > 0):
@@ -427,6 +444,8 @@ func (e Entry) Event(m Meta) Event {
 		return AnsweredWithoutCalls{m, e}
 	case EntryStarted:
 		return ToolStarted{m, e}
+	case EntryHeld:
+		return ToolHeld{m, e}
 	case EntryTurn:
 	}
 	return Answered{m, e}

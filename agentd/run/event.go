@@ -57,6 +57,18 @@ type ToolStarted struct {
 	Entry Entry
 }
 
+// ToolHeld is the entry on its log by which a tool run waits for a person.
+type ToolHeld struct {
+	Meta
+	Entry Entry
+}
+
+// Settled is a person's decision about a held tool run.
+type Settled struct {
+	Meta
+	Settlement
+}
+
 // Replied is the outcome of a child, of a tool run, or of a supervisor's run, in its reply
 // slot.
 type Replied struct {
@@ -134,6 +146,8 @@ func (Called) event()               {}
 func (Answered) event()             {}
 func (Ended) event()                {}
 func (ToolStarted) event()          {}
+func (ToolHeld) event()             {}
+func (Settled) event()              {}
 func (Replied) event()              {}
 func (TimedOut) event()             {}
 func (Mailed) event()               {}

@@ -23,6 +23,10 @@ type Input struct {
 	Copy *Copy `json:"copy,omitempty"`
 	// Policy is the policy of all runs above together.
 	Policy Policy `json:"policy,omitzero"`
+	// AllowedHosts are the hosts that the caller's url_fetch may ask. A run
+	// whose agent names hosts of its own uses those instead. An empty list
+	// allows every public host.
+	AllowedHosts []string `json:"allowed_hosts,omitempty"`
 	// Tool is set for a tool run.
 	Tool *ToolInput `json:"tool,omitempty"`
 	// Review marks a supervisor's run: its task is to review a turn.
@@ -112,10 +116,17 @@ func (s *Start) InputFor(c Call) Input {
 		return in
 	}
 	if c.Op == OpTool {
-		in.Tool = &ToolInput{Name: c.Tool, Arguments: c.Arguments, OnUnknown: c.OnUnknown, Cwd: s.Cwd}
+		in.Tool = &ToolInput{
+			Name: c.Tool, Arguments: c.Arguments, OnUnknown: c.OnUnknown, Cwd: s.Cwd,
+			AllowedHosts: s.AllowedHosts,
+		}
+		if c.OnUnknown == UnknownAsk {
+			in.Tool.Timeout = c.Patience
+		}
 		return in
 	}
 	in.Policy, in.Supervision = s.Policy, s.Supervision
+	in.AllowedHosts = s.AllowedHosts
 	if c.Op == OpReview {
 		in.Review, in.Supervision = true, Supervision{}
 	}

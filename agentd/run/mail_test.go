@@ -109,7 +109,8 @@ func (f *folding) apply(e run.Event) {
 	case run.Mailed:
 		event.Meta = meta
 		e = event
-	case run.Ended, run.ToolStarted, run.Replied, run.TimedOut, run.AnsweredWithoutCalls, run.Approved, run.Interrupted,
+	case run.Ended, run.ToolStarted, run.ToolHeld, run.Replied, run.TimedOut, run.AnsweredWithoutCalls, run.Approved,
+		run.Settled, run.Interrupted,
 		run.Returned, run.Cancelled, run.OutcomeStored:
 		f.t.Fatalf("folding cannot set the place of an event %T", e)
 	}

@@ -198,7 +198,8 @@ func (w *world) derive(h *handler) {
 			if len(h.writes) == 0 {
 				h.goTo(atCommit)
 			}
-		case run.CallTool, run.NotifyIdle, run.PublishAnswer, run.StopBelow, run.LogInterrupt, run.HoldTurn:
+		case run.CallTool, run.NotifyIdle, run.PublishAnswer, run.StopBelow, run.LogInterrupt, run.HoldTurn,
+			run.HoldTool, run.PublishSettled:
 			// No run of these scenarios calls a tool, forks, is
 			// supervised or interrupted.
 		case run.PublishFailure:

@@ -209,7 +209,8 @@ func describeEffect(e run.Effect) string {
 		fmt.Fprintf(&b, " %s", e.End.Kind)
 	case run.PublishFailure:
 		fmt.Fprintf(&b, " %s", e.End.Kind)
-	case run.CallModel, run.CallTool, run.NotifyIdle, run.PublishAnswer, run.StopBelow, run.LogInterrupt, run.HoldTurn:
+	case run.CallModel, run.CallTool, run.NotifyIdle, run.PublishAnswer, run.StopBelow, run.LogInterrupt, run.HoldTurn,
+		run.HoldTool, run.PublishSettled:
 	}
 	return b.String()
 }
@@ -264,8 +265,10 @@ func effectKey(e run.Effect) string {
 		return "cancel"
 	case run.LogEnd:
 		return "end"
-	case run.PublishAnswer, run.PublishFailure:
+	case run.PublishAnswer, run.PublishFailure, run.PublishSettled:
 		return "outcome"
+	case run.HoldTool:
+		return "hold"
 	case run.NotifyIdle:
 		return fmt.Sprintf("rest.%d", e.Turn)
 	case run.StopBelow:

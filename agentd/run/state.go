@@ -38,7 +38,7 @@ const (
 	Ready                 // the model has to be asked
 	Awaiting              // waits for calls or a supervisor
 	Idle                  // waits for mail
-	Held                  // waits for a person's approval
+	Held                  // waits for a person
 	Completed
 	Failed
 )
@@ -80,6 +80,12 @@ type State struct {
 	// Attempt is the last attempt of a tool run that its log shows, nil if it
 	// shows none.
 	Attempt *StartedAttempt
+	// Hold says why and until when a tool run waits for a person. It stays
+	// until a worker begins the tool again. It is nil for any other run.
+	Hold *HeldTool
+	// MayBeginAgain says that a person has asked for another attempt at the
+	// tool, and that no worker has begun it yet.
+	MayBeginAgain bool
 	// Returns counts the deliveries that workers have returned. A return
 	// makes nothing owed and changes no owner. So a worker that has lost
 	// its lease may write one at any time.
@@ -112,6 +118,9 @@ type State struct {
 	answerLogged bool
 	// endLogged: an EntryEnded with the run's end is on its log.
 	endLogged bool
+	// settledWith is the result of a tool that a person has settled, nil if
+	// none did.
+	settledWith *string
 }
 
 // Turn is one entry of the log with the outcomes of its calls so far.
@@ -271,6 +280,10 @@ func (s State) apply(e Event) (State, error) {
 		return s.ended(e)
 	case ToolStarted:
 		return startTool(s, e)
+	case ToolHeld:
+		return holdTool(s, e)
+	case Settled:
+		return settled(s, e), nil
 	case Replied:
 		return s.replied(e), nil
 	case TimedOut:
@@ -522,7 +535,7 @@ func (s State) replied(e Replied) State {
 }
 
 func (s State) timedOut(e TimedOut) State {
-	if s.Phase != Awaiting && s.Phase != Held || e.Turn != len(s.Turns) {
+	if s.Phase != Awaiting && s.Phase != Held || e.Turn != len(s.Turns) || e.Turn == 0 {
 		return s
 	}
 	if s.Turns.last().Entry.Deferred() && e.Time.Before(s.Turns.last().Entry.Timer.Add(-timerTolerance)) {

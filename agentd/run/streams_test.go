@@ -172,6 +172,10 @@ func effectLine(e run.Effect) string {
 		return fmt.Sprintf("stop.%d timer=%s", e.Turn, timeLine(e.Timer)) + forksLine(e.Below)
 	case run.LogInterrupt:
 		return fmt.Sprintf("loginterrupt.%d", e.Turn)
+	case run.HoldTool:
+		return fmt.Sprintf("holdtool until=%s %q", timeLine(e.Until), e.Why)
+	case run.PublishSettled:
+		return fmt.Sprintf("settled %q", e.Result)
 	case run.HoldTurn:
 		return fmt.Sprintf("hold.%d timer=%s %q", e.Turn, timeLine(e.Timer), e.Why)
 	}

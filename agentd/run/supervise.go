@@ -106,11 +106,15 @@ type Approval struct {
 	By string `json:"by,omitzero"`
 }
 
-// HeldTurn is the body of the timer of a held turn. Clients find held turns by
-// these timers.
+// HeldTurn is the body of the timer of a held turn, and of a held tool run.
+// Clients find both by these timers.
 type HeldTurn struct {
+	// Turn is the turn, from 1. It is 0 for a tool run.
 	Turn int `json:"turn"`
-	// Why is the reason that the supervisor gave.
+	// Tool is the name of the tool of a held tool run, empty for a turn.
+	Tool string `json:"tool,omitzero"`
+	// Why is the reason that the supervisor gave, or says that the tool may
+	// have taken effect.
 	Why string `json:"why"`
 }
 
@@ -187,7 +191,7 @@ func hold(s State, owner uint64, until time.Time, why string) State {
 
 // approved folds a person's decision.
 func (s State) approved(e Approved) State {
-	if s.Phase != Held || e.Turn != 0 && e.Turn != len(s.Turns) {
+	if s.Phase != Held || s.Hold != nil || e.Turn != 0 && e.Turn != len(s.Turns) {
 		return s
 	}
 	if e.Approve {
@@ -258,6 +262,16 @@ func (t Turn) RunCount() (n int) {
 	}
 	for _, c := range t.Entry.Calls {
 		if t.stage == carriedOut && c.MakesRun() {
+			n++
+		}
+	}
+	return n
+}
+
+// ToolRunCount returns the number of tool runs that the turn makes.
+func (t Turn) ToolRunCount() (n int) {
+	for _, c := range t.Entry.Calls {
+		if t.stage == carriedOut && c.MakesToolRun() {
 			n++
 		}
 	}

@@ -72,6 +72,16 @@ func textDenied(reason string) string {
 	return textWithheld + ": it was denied. " + reason
 }
 
+// textSettledAsFailed is the text of a run that fails because a person has said
+// so of a call that may have taken effect. The reason is the person's, "" for
+// none.
+func textSettledAsFailed(unknown, reason string) string {
+	if reason == "" {
+		return unknown + " A person has let the run fail."
+	}
+	return unknown + " A person has let the run fail: " + reason
+}
+
 // textUnapproved is the text of a turn that no person approves of within a
 // time, cut to whole seconds.
 func textUnapproved(within time.Duration) string {

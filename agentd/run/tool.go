@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/axebus/axe/subjects"
 )
 
 // ToolEffect says how often the effect of a tool may happen.
@@ -33,6 +35,8 @@ type OnUnknown string
 const (
 	// UnknownTell: the run's model is told, and decides.
 	UnknownTell OnUnknown = "tell"
+	// UnknownAsk: the tool run waits for a person, who settles the call.
+	UnknownAsk OnUnknown = "ask"
 	// UnknownAgain: the tool is asked again.
 	UnknownAgain OnUnknown = "again"
 	// UnknownFail: the run fails.
@@ -83,12 +87,23 @@ type ToolInput struct {
 	// Arguments is the JSON object of the model's arguments.
 	Arguments json.RawMessage `json:"arguments"`
 	// OnUnknown is UnknownAgain if a call that may have taken effect is to
-	// be made again.
+	// be made again, and UnknownAsk if a person is to settle it.
 	OnUnknown OnUnknown `json:"on_unknown,omitzero"`
+	// Timeout bounds a call of a tool with UnknownAsk, whose run has all
+	// the time of its caller. 0 bounds it by the run's deadline alone, as
+	// for every other tool.
+	Timeout time.Duration `json:"timeout_ns,omitzero"`
 	// Cwd is the working directory of the run that calls the tool, below
 	// the agent's own.
 	Cwd string `json:"cwd,omitzero"`
+	// AllowedHosts are the hosts that url_fetch may ask. A call without the
+	// list uses that of the agent's file.
+	AllowedHosts []string `json:"allowed_hosts,omitempty"`
 }
+
+// ToolKey is the key of the call that a tool run carries out. It is the address
+// of the run: the same for every attempt, and of no other call.
+func ToolKey(r subjects.Run) string { return r.Tree.String() + "." + r.Path.String() }
 
 // Attempt is one attempt to carry out a tool with the effect ToolOnce. It
 // is on the log of the tool run before the tool begins.
@@ -123,19 +138,21 @@ func startTool(s State, e ToolStarted) (State, error) {
 		return s, fmt.Errorf("%w: log message %d starts a tool in a run that is none", ErrCorrupt, e.Seq)
 	}
 	s.Attempt = &StartedAttempt{*e.Entry.Attempt, e.Entry.Worker, e.Time}
-	s.Owner = e.Entry.Trigger
+	s.Owner, s.Hold, s.MayBeginAgain = e.Entry.Trigger, nil, false
 	return s, nil
 }
 
 // unknownEnd returns the end of a run by a call of its last turn that may have
-// taken effect, if the run is to fail then.
+// taken effect, if the run is to fail then. With UnknownAsk a person has
+// settled the call so, or no person can be asked.
 func (ts Turns) unknownEnd() (End, bool) {
 	if len(ts) == 0 {
 		return End{}, false
 	}
 	for i, o := range ts.last().Outcomes {
 		c := ts.last().Entry.Calls[i]
-		if o != nil && o.Kind == KindUnknown && c.Op == OpTool && c.OnUnknown == UnknownFail {
+		fails := c.OnUnknown == UnknownFail || c.OnUnknown == UnknownAsk
+		if o != nil && o.Kind == KindUnknown && c.Op == OpTool && fails {
 			return End{Kind: KindUnknown, Text: c.Tool + ": " + o.Error}, true
 		}
 	}

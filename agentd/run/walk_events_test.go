@@ -23,7 +23,7 @@ func (w *walker) draw(t *rapid.T) run.Event {
 	turn := max(0, len(s.Turns)+rapid.SampledFrom([]int{0, 0, 0, -1, 1}).Draw(t, "turn"))
 	kinds := likely(s)
 	if w.tool {
-		kinds = append(kinds, slices.Repeat([]string{"started"}, 5)...)
+		kinds = likelyOfATool(s)
 	}
 	if w.people {
 		kinds = append(kinds, "interrupted")
@@ -49,9 +49,27 @@ func (w *walker) draw(t *rapid.T) run.Event {
 		return run.Called{Meta: m, Input: in}
 	case "started":
 		e := run.Entry{
-			Index: w.index(t), Kind: run.EntryStarted, Trigger: max(1, s.Owner), Attempt: &run.Attempt{ID: "a"},
+			Index: w.index(t), Kind: run.EntryStarted, Trigger: max(1, s.Owner),
+			Attempt: &run.Attempt{ID: fmt.Sprint("attempt", m.Seq)},
 		}
 		return run.ToolStarted{Meta: m, Entry: e}
+	case "tool held":
+		e := run.Entry{
+			Index: w.index(t), Kind: run.EntryHeld, Trigger: max(1, s.Owner), Until: m.Time.Add(time.Hour),
+			End: &run.End{Kind: run.KindUnknown, Text: "who knows"},
+		}
+		return run.ToolHeld{Meta: m, Entry: e}
+	case "settled":
+		ids := []string{"", "another"}
+		if s.Attempt != nil {
+			ids = append(ids, s.Attempt.ID)
+		}
+		return run.Settled{Meta: m, Settlement: run.Settlement{
+			Attempt: rapid.SampledFrom(ids).Draw(t, "attempt"),
+			As: rapid.SampledFrom([]run.SettleAs{
+				run.SettleAgain, run.SettleAgain, run.SettleDone, run.SettleFail,
+			}).Draw(t, "as"),
+		}}
 	case "answered":
 		return run.Answered{Meta: m, Entry: w.turn(t, m)}
 	case "ended":
@@ -118,20 +136,7 @@ func (w *walker) draw(t *rapid.T) run.Event {
 // likely lists the kinds of events. Kinds that move the state are listed
 // several times.
 func likely(s run.State) []string {
-	kinds := []string{
-		"called",
-		"answered",
-		"ended",
-		"replied",
-		"timed out",
-		"mailed",
-		"answered without calls",
-		"approved",
-		"returned",
-		"started",
-		"cancelled",
-		"outcome stored",
-	}
+	kinds := allKinds()
 	switch s.Phase {
 	case run.None:
 		return append(kinds, "called", "called", "called", "called")
@@ -147,6 +152,41 @@ func likely(s run.State) []string {
 	case run.Completed, run.Failed:
 	}
 	return kinds
+}
+
+// likelyOfATool is likely for a tool run.
+func likelyOfATool(s run.State) []string {
+	var moves []string
+	switch s.Phase {
+	case run.None:
+		moves = []string{"called"}
+	case run.Ready:
+		moves = []string{"started", "tool held"}
+	case run.Held:
+		moves = []string{"settled", "settled"}
+	case run.Awaiting, run.Idle, run.Completed, run.Failed:
+	}
+	return append(allKinds(), slices.Repeat(moves, 20)...)
+}
+
+// allKinds lists the kinds of events.
+func allKinds() []string {
+	return []string{
+		"called",
+		"answered",
+		"ended",
+		"replied",
+		"timed out",
+		"mailed",
+		"answered without calls",
+		"approved",
+		"returned",
+		"started",
+		"tool held",
+		"settled",
+		"cancelled",
+		"outcome stored",
+	}
 }
 
 // index returns the index of the next entry. Sometimes it leaves a hole, or is
@@ -288,6 +328,10 @@ func seqOf(e run.Event) uint64 {
 	case run.Ended:
 		return e.Seq
 	case run.ToolStarted:
+		return e.Seq
+	case run.ToolHeld:
+		return e.Seq
+	case run.Settled:
 		return e.Seq
 	case run.Replied:
 		return e.Seq

@@ -31,8 +31,8 @@ func (w *walker) noteMail(e run.Event) {
 		if forked && !killed(w.state, path) {
 			w.mail = append(w.mail, e.Seq)
 		}
-	case run.Called, run.Answered, run.Ended, run.ToolStarted, run.TimedOut, run.AnsweredWithoutCalls, run.Approved,
-		run.Interrupted, run.Returned, run.Cancelled, run.OutcomeStored:
+	case run.Called, run.Answered, run.Ended, run.ToolStarted, run.ToolHeld, run.TimedOut, run.AnsweredWithoutCalls,
+		run.Approved, run.Settled, run.Interrupted, run.Returned, run.Cancelled, run.OutcomeStored:
 	}
 }
 
@@ -56,7 +56,7 @@ func (w *walker) noteSends(after run.State, e run.Event) {
 // over. No supervisor decides a turn that it has not seen whole.
 func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 	for _, s := range []run.State{before, after} {
-		if s.Phase != run.Held {
+		if s.Phase != run.Held || s.Input.Tool != nil {
 			continue
 		}
 		turn := s.Turns[len(s.Turns)-1].Entry
@@ -72,9 +72,45 @@ func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 		}
 	}
 	if _, fired := e.(run.TimedOut); fired && before.Phase == run.Held && after.Phase != run.Held {
+		if before.Input.Tool != nil {
+			t.Fatalf("a timer made the held tool run %v", after.Phase)
+		}
 		if turn := before.Turns[len(before.Turns)-1].Entry; turn.Timer.Equal(turn.Until) {
 			t.Fatalf("the timer of a held turn made the run %v, though the run's own time was over", after.Phase)
 		}
+	}
+}
+
+// checkSettled: a tool run that waits for a person goes on by a word about its
+// last attempt alone, or ends. Another attempt may begin only after the word
+// "again", once.
+func checkSettled(t *rapid.T, before, after run.State, e run.Event) {
+	if before.Input.Tool == nil || before.Seq == after.Seq {
+		return
+	}
+	word, settled := e.(run.Settled)
+	fits := settled && before.Phase == run.Held && (word.Attempt == "" || word.Attempt == before.Attempt.ID)
+	if before.Phase == run.Held && after.Phase != run.Held && !fits {
+		_, stored := e.(run.OutcomeStored)
+		_, ended := e.(run.Ended)
+		_, cancelled := e.(run.Cancelled)
+		if !stored && !ended && !cancelled {
+			t.Fatalf("%T made a held tool run %v", e, after.Phase)
+		}
+	}
+	wants := map[run.SettleAs]run.Phase{
+		run.SettleDone: run.Completed, run.SettleAgain: run.Ready, run.SettleFail: run.Failed,
+	}
+	switch {
+	case fits && (after.Phase != wants[word.As] || after.Owner != word.Seq):
+		t.Fatalf("the word %q made a held tool run %v, owned by %d", word.As, after.Phase, after.Owner)
+	case settled && !fits && after.Phase != before.Phase:
+		t.Fatalf("a word that fits no attempt made the run %v", after.Phase)
+	case after.MayBeginAgain && !before.MayBeginAgain && (!fits || word.As != run.SettleAgain):
+		t.Fatalf("%T lets the tool begin again", e)
+	}
+	if _, started := e.(run.ToolStarted); started && after.MayBeginAgain && !after.Ended() {
+		t.Fatal("the tool may begin a third time")
 	}
 }
 

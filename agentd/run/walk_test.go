@@ -108,6 +108,7 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	checkReplied(t, before, after, e)
 	w.checkReturns(t, before, after, e)
 	checkHeld(t, before, after, e)
+	checkSettled(t, before, after, e)
 	w.checkMade(t, after)
 	checkBelow(t, after)
 	checkNotified(t, after)
@@ -182,7 +183,12 @@ func mustRefuse(s run.State, e run.Event) bool {
 		index = e.Entry.Index
 	case run.ToolStarted:
 		index, started = e.Entry.Index, true
-	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Interrupted,
+	case run.ToolHeld:
+		index, started = e.Entry.Index, true
+		if !s.Ended() && s.Attempt == nil {
+			return true
+		}
+	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Settled, run.Interrupted,
 		run.Returned, run.Cancelled, run.OutcomeStored:
 		return false
 	}
@@ -263,19 +269,25 @@ func checkEnd(t *rapid.T, before, after run.State) {
 		if e.End != after.End {
 			t.Fatalf("a run with the end %+v owes its log %+v", after.End, e.End)
 		}
+	case run.PublishSettled:
+		if after.Phase != run.Completed || after.Input.Tool == nil {
+			t.Fatalf("%v owes %+v", after.Phase, owed)
+		}
 	case run.CallModel, run.CallTool, run.CallChildren, run.CancelBelow, run.NotifyIdle,
-		run.StopBelow, run.LogInterrupt, run.HoldTurn:
+		run.StopBelow, run.LogInterrupt, run.HoldTurn, run.HoldTool:
 		t.Fatalf("%v owes %+v", after.Phase, owed)
 	}
 }
 
 // checkLogged: an end from outside is on the log before it is published. The
-// log entry fences other workers.
+// log entry fences other workers. A person's word about a tool is no end from
+// outside: the entry that holds the run fences other workers.
 func (w *walker) checkLogged(t *rapid.T, after run.State, e run.Event) {
 	ended := func(e run.Event) bool {
 		_, ok := e.(run.Ended)
 		last, final := e.(run.AnsweredWithoutCalls)
-		return ok || final && last.Entry.Kind == run.EntryFinal
+		word, settled := e.(run.Settled)
+		return ok || final && last.Entry.Kind == run.EntryFinal || settled && word.As == run.SettleFail
 	}
 	for _, owed := range after.Outstanding().All() {
 		c, publishes := owed.(run.PublishFailure)
@@ -305,7 +317,7 @@ func checkOwed(t *rapid.T, before, after run.State) {
 		case run.CallChildren:
 			checkChildren(t, after, e)
 			checkNewlyDue(t, before, after, e)
-		case run.CancelBelow, run.LogEnd, run.PublishFailure, run.PublishAnswer:
+		case run.CancelBelow, run.LogEnd, run.PublishFailure, run.PublishAnswer, run.PublishSettled:
 			if !after.Ended() || after.OutcomeStored {
 				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
 			}
@@ -313,6 +325,10 @@ func checkOwed(t *rapid.T, before, after run.State) {
 			checkStop(t, after, e)
 		case run.LogInterrupt:
 			if after.Phase != run.Ready {
+				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
+			}
+		case run.HoldTool:
+			if after.Phase != run.Held || after.Input.Tool == nil || e.Until.IsZero() {
 				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
 			}
 		case run.HoldTurn:

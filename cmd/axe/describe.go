@@ -48,6 +48,7 @@ func describe(a configs.Agent) string {
 	t.add("Limits Agents", count(a.Budget.Agents))
 	t.add("Limits Turns", count(a.Budget.Turns))
 	t.add("Limits Tokens", count(a.Budget.Tokens))
+	t.add("Limits Tool calls", count(a.Budget.ToolCalls))
 	t.add("Memory Enabled", yes(a.Memory.Enabled))
 	t.add("Memory Path", a.Memory.Path)
 	t.add("Memory LastN", count(a.Memory.LastN))

@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,17 +36,6 @@ new tree; axe wait ID waits for its answer.`
 
 	forkExamples = `  axe fork 5Rt0yAkYxJ --prompt "And in French?"
   axe fork 5Rt0yAkYxJ@2 r-1-0 --prompt "Do it without the library" --timeout 10m`
-
-	pendingLong = `List the turns that wait for a person. A turn waits if its agent has supervision
-mode human and the supervisor answered pause. axe approve carries the turn out.
-axe deny withholds it, and the run reads the reason. Without a decision the
-agent's supervision.on_timeout applies. With an ID the list shows one tree only.
-
--o json prints an object a line: tree, path, agent, turn, why, said, calls,
-since and until.`
-
-	pendingExamples = `  axe pending
-  axe pending 5Rt0yAkYxJ -o json | jq -r .why`
 
 	approveLong = `Carry out the whole turn that a run holds: the root of a tree or, with a PATH, a
 run below it, as axe pending lists them. The command returns when the approval
@@ -181,58 +167,4 @@ func decideCommand(done string, cmd *cobra.Command, approval *run.Approval) *cob
 		return s.Decide(ctx, tree, path, *approval)
 	}
 	return actionCommand(done, cmd, decide)
-}
-
-func pendingCommand() *cobra.Command {
-	return listCommand(&cobra.Command{
-		Use: "pending [ID]", Short: "List the turns that wait for a person",
-		Long: pendingLong, Example: pendingExamples, Args: cobra.MaximumNArgs(1),
-	}, printPending)
-}
-
-// pendingJSON is one line of axe pending -o json.
-type pendingJSON struct {
-	Tree  string `json:"tree"`
-	Path  string `json:"path"`
-	Agent string `json:"agent"`
-	client.HeldTurn
-}
-
-func printPending(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Writer, format cli.Output) error {
-	all, err := ses.HeldTurns(ctx, t.Tree)
-	if err != nil {
-		return err
-	}
-	for _, p := range all {
-		if format.JSON() {
-			line := pendingJSON{p.Run.Tree.String(), p.Run.Path.String(), p.Run.Agent.String(), p}
-			if err := cli.PrintJSON(stdout, line); err != nil {
-				return err
-			}
-			continue
-		}
-		fmt.Fprintf(stdout, "%s %s: turn %d of %s, until %s\n",
-			p.Run.Tree, p.Run.Path, p.Turn, p.Run.Agent, p.Until.Local().Format(time.DateTime))
-		source := "its supervisor"
-		if p.Supervisor == "" {
-			source = "it waits"
-		}
-		fmt.Fprintf(stdout, "  %s: %s\n", source, cli.Printable(p.Reason))
-		if p.Text != "" {
-			fmt.Fprintf(stdout, "  it says: %s\n", cli.Printable(p.Text))
-		}
-		for _, c := range p.Calls {
-			fmt.Fprintf(stdout, "  %s%s\n", c.Tool, cli.Printable(arguments(c.Arguments)))
-		}
-	}
-	return nil
-}
-
-// arguments prints the arguments of a tool call on one line, sorted by name.
-func arguments(m map[string]string) string {
-	var b strings.Builder
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		fmt.Fprintf(&b, " %s=%q", k, m[k])
-	}
-	return b.String()
 }

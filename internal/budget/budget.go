@@ -44,6 +44,23 @@ type Turn struct {
 	Deadline time.Time
 }
 
+// Starts is the number of runs that a turn starts.
+type Starts struct {
+	// Runs is the number of runs with a model.
+	Runs int
+	// Tools is the number of tool runs.
+	Tools int
+}
+
+// Granted is the part of the runs of a turn that its scopes have room for.
+type Granted struct {
+	Starts
+	// Agents and ToolCalls have the bound of the scope with the least room,
+	// if there is room for fewer runs, or tool runs, than the turn wants.
+	// They are nil otherwise.
+	Agents, ToolCalls *ExceededError
+}
+
 // Scopes returns the scopes of the run at p: those of its caller, then its own.
 // A submission's budget arrives as the root's scope. It narrows the own budget.
 func Scopes(callers []subjects.Scope, own subjects.Budget, p subjects.Path) []subjects.Scope {
@@ -63,7 +80,10 @@ func Scopes(callers []subjects.Scope, own subjects.Budget, p subjects.Path) []su
 
 func (t Turn) subject(s subjects.Scope) string { return t.Run.Space.Tally(t.Run.Tree, s.Path) }
 
-func (t Turn) grant(calls int) Grant { return Grant{By: t.Run.Path, Turn: t.Number, Calls: calls} }
+// grant returns the grant of a number of runs and of tool runs to the turn.
+func (t Turn) grant(n Starts) Grant {
+	return Grant{By: t.Run.Path, Turn: t.Number, Calls: n.Runs, ToolCalls: n.Tools}
+}
 
 // Reserve counts the model call that a turn is about to make, and reserves the
 // tokens of its estimate. The error is an *ExceededError if a scope has no room
@@ -181,49 +201,52 @@ func (b *Tallies) release(ctx context.Context, t Turn, scopes []subjects.Scope, 
 
 // Record counts the tokens of a turn's answer in place of those that it had
 // reserved. It grants the turn as many of the wanted runs as all scopes have
-// room for. If that is fewer than wanted, exceeded has the bound of the scope
-// with the least room. An error does not wrap ErrUncounted.
-func (b *Tallies) Record(
-	ctx context.Context, t Turn, tokens, wanted int,
-) (granted int, exceeded *ExceededError, err error) {
-	granted = wanted
-	counted := make([]int, len(t.Scopes))
+// room for. An error does not wrap ErrUncounted.
+func (b *Tallies) Record(ctx context.Context, t Turn, tokens int, wanted Starts) (Granted, error) {
+	all := Granted{Starts: wanted}
+	counted := make([]Grant, len(t.Scopes))
 	for i, s := range slices.Backward(t.Scopes) {
-		if counted[i], err = b.record(ctx, t, s, tokens, granted); err != nil {
-			return 0, nil, err
+		g, err := b.record(ctx, t, s, tokens, t.grant(all.Starts))
+		if err != nil {
+			return Granted{}, err
 		}
-		if counted[i] < granted {
-			granted = counted[i]
-			exceeded = &ExceededError{Used: s.Agents, Limit: s.Agents, Unit: "agents"}
+		counted[i] = g
+		if g.Calls < all.Runs {
+			all.Runs, all.Agents = g.Calls, &ExceededError{Used: s.Agents, Limit: s.Agents, Unit: "agents"}
+		}
+		if g.ToolCalls < all.Tools {
+			exceeded := &ExceededError{Used: s.ToolCalls, Limit: s.ToolCalls, Unit: "tool calls"}
+			all.Tools, all.ToolCalls = g.ToolCalls, exceeded
 		}
 	}
 	// An outer scope may have granted less than the scopes inside it.
+	granted := t.grant(all.Starts)
 	for i, s := range t.Scopes {
-		if counted[i] == granted {
+		if granted.covers(counted[i]) {
 			continue
 		}
 		err := b.update(ctx, t.subject(s), func(tally Tally) (Tally, bool) {
-			return tally.Refund(t.grant(granted), counted[i]), true
+			return tally.Refund(granted, counted[i]), true
 		})
 		if err != nil {
-			return 0, nil, err
+			return Granted{}, err
 		}
 	}
-	return granted, exceeded, nil
+	return all, nil
 }
 
-// record counts an answer in one scope. It returns the number of runs that the
-// scope has room for.
-func (b *Tallies) record(ctx context.Context, t Turn, s subjects.Scope, tokens, wanted int) (granted int, _ error) {
-	if s.Tokens == 0 && (s.Agents == 0 || wanted == 0) {
-		return wanted, nil
+// record counts an answer in one scope. It returns the part of the wanted grant
+// that the scope has room for.
+func (b *Tallies) record(ctx context.Context, t Turn, s subjects.Scope, tokens int, g Grant) (granted Grant, _ error) {
+	counts := s.Agents > 0 && g.Calls > 0 || s.ToolCalls > 0 && g.ToolCalls > 0
+	if s.Tokens == 0 && !counts {
+		return g, nil
 	}
-	g := t.grant(wanted)
-	already := 0
+	var already Grant
 	if t.Redelivered {
 		ms, err := b.conn.ReadByScan(ctx, t.subject(s), 0)
 		if err != nil {
-			return 0, err
+			return Grant{}, err
 		}
 		already = lastGrant(ms, g)
 	}
@@ -234,15 +257,15 @@ func (b *Tallies) record(ctx context.Context, t Turn, s subjects.Scope, tokens, 
 	return granted, err
 }
 
-// Refund lowers the grant of a turn to calls, the number of runs that the turn
-// starts. The grant was stored after the sequence after, that of the turn's
-// trigger. An error wraps ErrUncounted.
-func (b *Tallies) Refund(ctx context.Context, t Turn, calls int, after uint64) error {
+// Refund lowers the grant of a turn to the number of runs that the turn starts.
+// The grant was stored after the sequence after, that of the turn's trigger. An
+// error wraps ErrUncounted.
+func (b *Tallies) Refund(ctx context.Context, t Turn, started Starts, after uint64) error {
 	for _, s := range t.Scopes {
-		if s.Agents == 0 {
+		if s.Agents == 0 && s.ToolCalls == 0 {
 			continue
 		}
-		if err := b.refund(ctx, t.subject(s), t.grant(calls), after); err != nil {
+		if err := b.refund(ctx, t.subject(s), t.grant(started), after); err != nil {
 			return fmt.Errorf("%w: %w", ErrUncounted, err)
 		}
 	}
@@ -259,7 +282,7 @@ func (b *Tallies) refund(ctx context.Context, subject string, g Grant, after uin
 			return err
 		}
 		granted := lastGrant(ms, g)
-		if granted <= g.Calls {
+		if g.covers(granted) {
 			return nil
 		}
 		last := ms[len(ms)-1]
@@ -276,13 +299,13 @@ func (b *Tallies) refund(ctx context.Context, subject string, g Grant, after uin
 	}
 }
 
-// lastGrant returns the number of runs that the newest of these messages grants
-// to the turn of g, 0 if there is none.
-func lastGrant(ms []bus.Stored, g Grant) (calls int) {
+// lastGrant returns the newest grant that these messages have of the turn of g.
+// It is zero if there is none.
+func lastGrant(ms []bus.Stored, g Grant) (last Grant) {
 	for _, m := range ms {
-		if n, ok := Decode(m.Body).Granted(g.By, g.Turn); ok {
-			calls = n
+		if granted, ok := Decode(m.Body).Granted(g.By, g.Turn); ok {
+			last = granted
 		}
 	}
-	return calls
+	return last
 }

@@ -1,11 +1,11 @@
-// Package budget counts the runs, model calls and tokens that a tree uses, and
-// refuses those beyond its budgets ([limits] in an agent's file).
+// Package budget counts the runs, model calls, tokens and tool runs that a tree
+// uses, and refuses those beyond its budgets ([limits] in an agent's file).
 //
 // All runs of a scope share one tally on the bus. A message of a tally is
 // stored only directly after the message that it was computed from. It contains
 // the changes that one worker makes at the same time. The invariant: where a
-// scope bounds runs or model calls, its tally never shows fewer than the scope
-// has used. A worker counts a model call or a child's run before it begins. If
+// scope bounds runs, model calls or tool runs, its tally never shows fewer than
+// the scope has used. A worker counts each of them before it begins. If
 // the worker dies in between, they stay counted, so a bound on them may be
 // reached early and is never passed.
 //

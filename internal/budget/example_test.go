@@ -15,10 +15,10 @@ func ExampleTally() {
 	now := time.Now()
 	first := budget.Reservation{By: subjects.Root, Turn: 1, Until: now.Add(time.Hour)}
 	tally, _ := budget.Tally{}.Reserve(limits, first, budget.Estimate{}, now)
-	tally, granted := tally.Record(limits, budget.Grant{By: subjects.Root, Turn: 1, Calls: 5}, 0, 0)
+	tally, granted := tally.Record(limits, budget.Grant{By: subjects.Root, Turn: 1, Calls: 5}, 0, budget.Grant{})
 	second := budget.Reservation{By: subjects.Root, Turn: 2, Until: now.Add(time.Hour)}
 	_, exceeded := tally.Reserve(limits, second, budget.Estimate{}, now)
-	fmt.Println("granted:", granted)
+	fmt.Println("granted:", granted.Calls)
 	fmt.Println(exceeded)
 	// Output:
 	// granted: 3

@@ -57,7 +57,7 @@ func TestReservations(t *testing.T) {
 					continue
 				}
 				used := rapid.IntRange(0, r.estimate.Input+r.estimate.Output).Draw(t, "used")
-				tally, _ = tally.Next().Record(bound, budget.Grant{By: r.by, Turn: 1}, used, 0)
+				tally, _ = tally.Next().Record(bound, budget.Grant{By: r.by, Turn: 1}, used, budget.Grant{})
 				delete(inFlight, k)
 			}
 			if len(tally.Reserved) != len(inFlight) {

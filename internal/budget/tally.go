@@ -8,9 +8,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Tally counts the agents, turns and tokens that the runs of a scope have used
-// so far. A number that the scope does not bound may be too low. The zero value
-// is the tally of a scope before its first model call.
+// Tally counts the agents, turns, tokens and tool calls that the runs of a
+// scope have used so far. A number that the scope does not bound may be too
+// low. The zero value is the tally of a scope before its first model call.
 type Tally struct {
 	// Agents is the number of runs called or about to be called. The
 	// scope's own run is not counted here.
@@ -19,6 +19,8 @@ type Tally struct {
 	Turns int `json:"turns"`
 	// Tokens is the number of input and output tokens of the answers.
 	Tokens int `json:"tokens"`
+	// ToolCalls is the number of tool runs called or about to be called.
+	ToolCalls int `json:"tool_calls,omitzero"`
 	// Reserved are the reservations of the requests in flight. A scope
 	// without a bound on tokens has none.
 	Reserved []Reservation `json:"reserved,omitempty"`
@@ -26,8 +28,8 @@ type Tally struct {
 	Grants []Grant `json:"grants,omitempty"`
 }
 
-// Grant is the number of runs that one turn may start, as one message of a
-// tally has it.
+// Grant is the number of runs and of tool runs that one turn may start, as one
+// message of a tally has it.
 type Grant struct {
 	// By is the path of the run that takes the turn.
 	By subjects.Path `json:"by"`
@@ -35,13 +37,15 @@ type Grant struct {
 	Turn int `json:"turn"`
 	// Calls is the number of runs that the turn may start.
 	Calls int `json:"calls"`
+	// ToolCalls is the number of tool runs that the turn may start.
+	ToolCalls int `json:"tool_calls,omitzero"`
 }
 
 // ExceededError says that a scope has no room left under one of its bounds.
 type ExceededError struct {
 	Used  int
 	Limit int
-	// Unit is "agents", "turns" or "tokens".
+	// Unit is "agents", "turns", "tokens" or "tool calls".
 	Unit string
 	// Needs is the estimate of a request that has too little room, 0 if
 	// there is no room at all.
@@ -74,37 +78,51 @@ func (t Tally) Next() Tally {
 	return t
 }
 
-// Granted returns the number of runs that this message grants a turn; ok is
-// false if the message has no grant of that turn.
-func (t Tally) Granted(by subjects.Path, turn int) (calls int, ok bool) {
+// Granted returns the grant that this message has of a turn. It returns false
+// if the message has none.
+func (t Tally) Granted(by subjects.Path, turn int) (granted Grant, ok bool) {
 	for _, g := range t.Grants {
 		if g.By == by && g.Turn == turn {
-			calls, ok = g.Calls, true
+			granted, ok = g, true
 		}
 	}
-	return calls, ok
+	return granted, ok
 }
 
 // Record counts the tokens of an answer in place of its reservation, and grants
-// its turn as many of the wanted g.Calls as the scope has room for. Already is
-// the number that the same turn was granted before, by a worker that may have
-// died then. These grants are kept.
-func (t Tally) Record(b subjects.Budget, g Grant, tokens, already int) (_ Tally, granted int) {
-	granted = g.Calls
+// its turn as much of the wanted grant g as the scope has room for. Already is
+// the grant that the same turn had before, by a worker that may have died then.
+// It is kept.
+func (t Tally) Record(b subjects.Budget, g Grant, tokens int, already Grant) (_ Tally, granted Grant) {
+	granted = g
 	if b.Agents > 0 {
-		granted = max(0, min(granted, already+b.Agents-1-t.Agents))
+		granted.Calls = max(0, min(g.Calls, already.Calls+b.Agents-1-t.Agents))
+	}
+	if b.ToolCalls > 0 {
+		granted.ToolCalls = max(0, min(g.ToolCalls, already.ToolCalls+b.ToolCalls-t.ToolCalls))
 	}
 	t, _ = t.Release(g.By, g.Turn, time.Time{})
-	t.Agents += max(0, granted-already)
+	t.Agents += max(0, granted.Calls-already.Calls)
+	t.ToolCalls += max(0, granted.ToolCalls-already.ToolCalls)
 	t.Tokens += tokens
-	g.Calls = max(granted, already)
-	return t.grant(g), granted
+	kept := granted
+	kept.Calls = max(granted.Calls, already.Calls)
+	kept.ToolCalls = max(granted.ToolCalls, already.ToolCalls)
+	return t.grant(kept), granted
 }
 
-// Refund lowers a turn's grant from granted to g.Calls.
-func (t Tally) Refund(g Grant, granted int) Tally {
-	t.Agents -= granted - g.Calls
+// Refund lowers the grant of a turn from granted to g, where that is less.
+func (t Tally) Refund(g, granted Grant) Tally {
+	g.Calls = min(g.Calls, granted.Calls)
+	g.ToolCalls = min(g.ToolCalls, granted.ToolCalls)
+	t.Agents -= granted.Calls - g.Calls
+	t.ToolCalls -= granted.ToolCalls - g.ToolCalls
 	return t.grant(g)
+}
+
+// covers reports whether the grant has room for all of another one.
+func (g Grant) covers(other Grant) bool {
+	return other.Calls <= g.Calls && other.ToolCalls <= g.ToolCalls
 }
 
 func (t Tally) grant(g Grant) Tally {

@@ -14,6 +14,22 @@ import (
 // time, and no time passes.
 var deadline = time.Time{}.Add(time.Hour)
 
+// grants sums up the grants of a walk.
+type grants struct{ wanted, granted, refunded int }
+
+// check checks that no more was granted than there is room for, and nearly all
+// of that. Counted is the sum in the tally.
+func (g grants) check(t *rapid.T, bounded bool, room, counted int) {
+	if !bounded {
+		room = g.wanted
+	}
+	room = max(0, room)
+	if want := min(g.wanted, room); g.granted > room || g.granted < want-g.refunded || counted != g.granted {
+		t.Fatalf("%d of %d were granted and the tally has %d, want %d to %d",
+			g.granted, g.wanted, counted, want-g.refunded, room)
+	}
+}
+
 // TestTally walks at random through model calls, answers, repeated answers and
 // refunds. Grants never go beyond the budget. They use all of it once the turns
 // have asked for enough, except for refunds after that.
@@ -23,10 +39,11 @@ func TestTally(t *testing.T) {
 		s := subjects.Budget{
 			Agents: bound.Draw(t, "agents"),
 			Turns:  bound.Draw(t, "turns"),
-			Tokens: bound.Draw(t, "tokens"),
+			Tokens: bound.Draw(t, "tokens"), ToolCalls: bound.Draw(t, "tool calls"),
 		}
 		var tally budget.Tally
-		var granted, refunded, asks, wanted, most int
+		var asks, most int
+		var runs, tools grants
 		for turn := range rapid.IntRange(0, 60).Draw(t, "steps") {
 			r := budget.Reservation{By: subjects.Root, Turn: turn, Until: deadline}
 			next, refusal := tally.Reserve(s, r, budget.Estimate{}, time.Time{})
@@ -41,35 +58,38 @@ func TestTally(t *testing.T) {
 			asks++
 			calls, tokens := rapid.IntRange(0, 8).Draw(t, "calls"), rapid.IntRange(0, 5).Draw(t, "tokens")
 			most = max(most, tokens)
-			got, g := tally.Next().Record(s, budget.Grant{By: subjects.Root, Turn: turn, Calls: calls}, tokens, 0)
+			want := budget.Grant{
+				By: subjects.Root, Turn: turn, Calls: calls, ToolCalls: rapid.IntRange(0, 8).Draw(t, "tool calls"),
+			}
+			got, g := tally.Next().Record(s, want, tokens, budget.Grant{})
 			// The run's worker dies, and the next worker records
 			// the answer again.
 			if rapid.Bool().Draw(t, "again") {
 				already, ok := got.Granted(subjects.Root, turn)
 				if !ok || already != g {
-					t.Fatalf("%+v says that %d runs were granted (%t), want %d", got, already, ok, g)
+					t.Fatalf("%+v says that %+v was granted (%t), want %+v", got, already, ok, g)
 				}
-				got, g = got.Next().Record(s, budget.Grant{By: subjects.Root, Turn: turn, Calls: calls}, 0, already)
+				got, g = got.Next().Record(s, want, 0, already)
 			}
-			if rapid.Bool().Draw(t, "refund") && g > 0 {
-				got = got.Refund(budget.Grant{By: subjects.Root, Turn: turn, Calls: g - 1}, g)
-				g--
-				calls--
-				refunded++
+			if rapid.Bool().Draw(t, "refund") {
+				kept := g
+				kept.Calls, kept.ToolCalls = max(0, g.Calls-1), max(0, g.ToolCalls-2)
+				runs.refunded += g.Calls - kept.Calls
+				tools.refunded += g.ToolCalls - kept.ToolCalls
+				got = got.Refund(kept, g)
+				want.Calls -= g.Calls - kept.Calls
+				want.ToolCalls -= g.ToolCalls - kept.ToolCalls
+				g = kept
 			}
 			tally = got
-			granted += g
-			wanted += calls
+			runs.granted += g.Calls
+			runs.wanted += want.Calls
+			tools.granted += g.ToolCalls
+			tools.wanted += want.ToolCalls
 		}
-		room := s.Agents - 1
-		if s.Agents == 0 {
-			room = wanted
-		}
-		room = max(0, room)
-		if want := min(wanted, room); granted > room || granted < want-refunded || tally.Agents != granted {
-			t.Fatalf("%d runs of %d were granted and the tally has %d, want %d to %d",
-				granted, wanted, tally.Agents, want-refunded, room)
-		}
+		// The scope's own run is one of its agents.
+		runs.check(t, s.Agents > 0, s.Agents-1, tally.Agents)
+		tools.check(t, s.ToolCalls > 0, s.ToolCalls, tally.ToolCalls)
 		if s.Turns > 0 && tally.Turns > s.Turns || s.Tokens > 0 && tally.Tokens >= s.Tokens+max(1, most) {
 			t.Fatalf("the tally %+v is over the budget %+v", tally, s)
 		}

@@ -47,6 +47,12 @@ func GivenUp(deliveries int, r run.Returns) string {
 	return text
 }
 
+// Unsettled is the error of a tool run that reached its deadline while a person
+// was to settle its call. Unknown says that the call may have taken effect.
+func Unsettled(timeout, unknown string) string {
+	return timeout + ": no person has settled the call: " + unknown
+}
+
 // Unapproved is the error of a run that reached its deadline while a person was
 // to approve of its turn.
 func Unapproved(timeout string) string {

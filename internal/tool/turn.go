@@ -145,7 +145,7 @@ func refused(tc provider.ToolCall, k run.Kind, format string, args ...any) run.C
 // Refused returns an accepted call as one that a budget has no room for.
 func Refused(c run.Call, why string) run.Call {
 	switch {
-	case c.Op == run.OpReview:
+	case c.Op == run.OpReview, c.Op == run.OpTool:
 	case c.Op == run.OpFork:
 		why = ForkToolName + " error: " + why
 	case !c.Spawn:

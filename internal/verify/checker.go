@@ -135,6 +135,8 @@ func (c *Checker) Add(m Message) {
 		c.entry(n, e.Entry, m)
 	case run.ToolStarted:
 		c.entry(n, e.Entry, m)
+	case run.ToolHeld:
+		c.entry(n, e.Entry, m)
 	case run.Replied:
 		c.reply(n, e, m)
 	case run.OutcomeStored:
@@ -146,6 +148,9 @@ func (c *Checker) Add(m Message) {
 	case run.Mailed:
 		c.mail(n, e, m)
 	case run.Interrupted, run.Approved:
+		c.apply(n, e, m)
+	case run.Settled:
+		e.Text = "" // the state of a node has no texts
 		c.apply(n, e, m)
 	case run.Returned:
 		c.returned(n, e, m)
@@ -175,6 +180,8 @@ func (c *Checker) undecoded(n *node, at subjects.Address, err error, m Message) 
 		text = "a message of mail that cannot be read"
 	case subjects.Approve:
 		text = "an approval that cannot be read"
+	case subjects.Settle:
+		text = "a settlement that cannot be read"
 	}
 	c.note(n.on(m), Foreign, "%s", text)
 }

@@ -25,6 +25,8 @@ func (c *Checker) entry(n *node, e run.Entry, m Message) {
 			c.answer(n, e, m)
 		case run.EntryStarted:
 			c.attempt(n, m)
+		case run.EntryHeld:
+			c.held(n, m)
 		case run.EntryEnded:
 		}
 	}
@@ -32,16 +34,24 @@ func (c *Checker) entry(n *node, e run.Entry, m Message) {
 }
 
 // attempt checks the start of a tool with the effect ToolOnce. A second attempt
-// has to be one that the tool's settings ask for, or follow one that the tool
-// can show to have had no effect.
+// has to be one that a person or the tool's settings ask for, or follow one
+// that the tool can show to have had no effect.
 func (c *Checker) attempt(n *node, m Message) {
 	before, in := n.state.Attempt, n.state.Input.Tool
 	switch {
 	case before == nil || in == nil:
-	case in.OnUnknown == run.UnknownAgain, len(before.Detail) > 0:
+	case n.state.MayBeginAgain, in.OnUnknown == run.UnknownAgain, len(before.Detail) > 0:
 		c.note(n.on(m), Effect, "begun again, after an attempt of %s", before.Worker)
 	default:
 		c.violate(n.on(m), Effect, "begun again, after an attempt of %s that may have taken effect", before.Worker)
+	}
+}
+
+// held checks the entry by which a tool run waits for a person. The tool's
+// settings have to ask for that.
+func (c *Checker) held(n *node, m Message) {
+	if in := n.state.Input.Tool; in != nil && in.OnUnknown != run.UnknownAsk {
+		c.violate(n.on(m), Effect, "held for a person, though the tool's settings do not ask one")
 	}
 }
 

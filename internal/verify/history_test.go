@@ -191,6 +191,44 @@ func (s *history) toolRun(first run.Attempt, onUnknown run.OnUnknown) {
 	s.outcome("r", 70, run.Outcome{})
 }
 
+// heldToolRun is toolRun with an entry that holds the tool run for a person
+// before its second start, and a person's word on it.
+func (s *history) heldToolRun(onUnknown run.OnUnknown, as run.SettleAs) {
+	s.toolRun(run.Attempt{ID: "first"}, onUnknown)
+	r := s.run("r-1-0")
+	s.put("held", 42, r.Log(), &run.Entry{
+		Index: 2, Kind: run.EntryHeld, Trigger: 30, Seen: 40, Worker: "w2", Until: deadline,
+		End: &run.End{Kind: run.KindUnknown, Text: "who knows"},
+	})
+	key, err := subjects.ParseKey("k")
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	s.put("word", 44, r.Settle(key), run.Settlement{Attempt: "first", As: as})
+	second := s.entryNamed("start second")
+	second.Index, second.Trigger, second.Seen = 3, 44, 44
+}
+
+// toolRuns begins a history in which the root calls a tool that only reads,
+// twice.
+func (s *history) toolRuns() {
+	clear(s.ms)
+	s.call("r", 10, deadline)
+	paths := []string{"r-1-0", "r-1-1"}
+	e := s.turn("r", 1, 20, 10, deadline, paths...)
+	for i := range paths {
+		e.Answer.ToolCalls[i] = provider.NewToolCall(strconv.Itoa(i), "look", []byte(`{}`))
+		e.Calls[i] = run.Call{Op: run.OpTool, Agent: s.agents[paths[i]], Effect: run.ToolReads, Deadline: deadline}
+	}
+	for i, path := range paths {
+		seq := uint64(30 + 10*i)
+		s.call(path, seq, deadline).body = s.inputOf("r", 1, i)
+		s.ms["call "+path].Subject = s.run(path).ToolCall()
+		s.outcome(path, seq+20, run.Outcome{})
+	}
+	s.outcome("r", 70, run.Outcome{})
+}
+
 // ended stores the end of a run on its log.
 func (s *history) ended(path string, index int, seq, trigger uint64) *run.Entry {
 	e := &run.Entry{

@@ -28,8 +28,13 @@ func (c *Checker) checkBudgets(t *tree) {
 		}
 		runs := 0
 		turns := 0
+		toolRuns := 0
 		for _, n := range t.runs {
-			if n.call != 0 && path.Covers(n.path) {
+			switch {
+			case n.call == 0 || !path.Covers(n.path):
+			case n.state.Input.Tool != nil:
+				toolRuns++
+			default:
 				runs++
 				turns += n.modelCalls()
 			}
@@ -39,6 +44,9 @@ func (c *Checker) checkBudgets(t *tree) {
 		}
 		if budget.Turns > 0 && turns > budget.Turns {
 			c.violate(top.at(top.call), Limits, "%d model calls, of %d that there may be", turns, budget.Turns)
+		}
+		if budget.ToolCalls > 0 && toolRuns > budget.ToolCalls {
+			c.violate(top.at(top.call), Limits, "%d tool runs, of %d that there may be", toolRuns, budget.ToolCalls)
 		}
 	}
 }

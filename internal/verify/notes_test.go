@@ -163,6 +163,22 @@ func TestRaces(t *testing.T) {
 		{"a tool that is begun again and can show what its first attempt did", verify.Effect, func(s *history) {
 			s.toolRun(run.Attempt{ID: "first", Detail: json.RawMessage(`{}`)}, run.UnknownTell)
 		}},
+		{"a tool that is begun again since a person said so", verify.Effect, func(s *history) {
+			s.heldToolRun(run.UnknownAsk, run.SettleAgain)
+		}},
+		{"a tool that is done, as a person said", "", func(s *history) {
+			s.heldToolRun(run.UnknownAsk, run.SettleDone)
+			s.drop("start second")
+		}},
+		{"a late report of a tool that waits for a person", verify.Effect, func(s *history) {
+			s.heldToolRun(run.UnknownAsk, run.SettleDone)
+			s.drop("start second", "word")
+		}},
+		{"a settlement that cannot be read", verify.Foreign, func(s *history) {
+			s.heldToolRun(run.UnknownAsk, run.SettleDone)
+			s.drop("start second")
+			s.put("odd", 43, "axe.run.a.T.r-1-0.in.settle.odd", `{"as":"perhaps"}`)
+		}},
 		{"a request to the model that its worker gave up", verify.Waste, func(s *history) {
 			returned := run.Return{Cause: run.ReturnDrained, Turn: 1, AskedMS: 1, Worker: "w1"}
 			s.put("returned", 45, s.run("r-1-0").Returned(subjects.ReturnKey(40, 1)), returned)

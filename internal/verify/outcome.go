@@ -129,7 +129,10 @@ func (n *node) shrink() {
 // ended checks that a run was free to end with an outcome.
 func (c *Checker) ended(n *node, o run.Outcome, m Message) {
 	here := n.on(m)
-	if reason := n.awaits(); reason != "" && !n.broken && !fromOutside(o) {
+	late := n.state.Hold != nil && n.state.Attempt.Worker == o.Worker
+	if reason := n.awaits(); reason != "" && late && !n.broken {
+		c.note(here, Effect, "%s by the late report of %s, while %s", o.Status, o.Worker, reason)
+	} else if reason != "" && !n.broken && !fromOutside(o) {
 		c.violate(here, FanOut, "%s while %s", o.Status, reason)
 		n.skippedWait = true
 	}

@@ -48,10 +48,10 @@ func Rules() []Description {
 		{AfterCancel, "no model is asked for a run by a worker that knew of a cancel message of the run, " +
 			"or of a run above it"},
 		{Limits, "a run with a budget and all runs below it stay within its bounds " +
-			"on runs and model calls"},
+			"on runs, model calls and tool runs"},
 		{Header, "a call's headers agree with its subject: schema, depth, limits, and where the outcome goes"},
 		{Effect, "a tool whose effect may happen once is begun once, " +
-			"or again if the first attempt had no effect or the tool's settings ask for it (a note)"},
+			"or again if the first attempt had no effect, or a person or the tool's settings ask for it (a note)"},
 		{Artifact, "an artifact that an outcome names is stored, with the bytes of its digest, as long as the tree"},
 		{Waste, "no worker lets go of a run while it asks the model, " +
 			"so that the model is asked again (only ever a note)"},

@@ -159,6 +159,11 @@ func TestViolations(t *testing.T) {
 			s.ms["call r-2-0-1-0"].header[subjects.HeaderLimits] = "r turns=2"
 		}},
 
+		{"more tool runs than there may be", verify.Limits, func(s *history) {
+			s.toolRuns()
+			s.ms["call r"].header[subjects.HeaderLimits] = "r tool_calls=1"
+		}},
+
 		{"a call that its caller has not decided", verify.Orphan, func(s *history) {
 			s.agents["r-1-2"] = "a"
 			s.call("r-1-2", 100, deadline)
@@ -264,6 +269,16 @@ func TestViolations(t *testing.T) {
 
 		{"a tool with one effect that is begun twice", verify.Effect, func(s *history) {
 			s.toolRun(run.Attempt{ID: "first"}, run.UnknownTell)
+		}},
+
+		{"a tool that is held without its settings asking for that", verify.Effect, func(s *history) {
+			s.heldToolRun(run.UnknownTell, run.SettleDone)
+			s.drop("start second")
+		}},
+		{"an outcome of a tool that waits for a person", verify.FanOut, func(s *history) {
+			s.heldToolRun(run.UnknownAsk, run.SettleDone)
+			s.drop("start second", "word")
+			s.outcomeNamed("outcome r-1-0").Worker = "w3"
 		}},
 
 		{"a call of another schema", verify.Header, func(s *history) {

@@ -113,6 +113,9 @@ func (n *node) awaits() string {
 		const text = "%d calls of turn %d have neither an outcome nor timed out"
 		return fmt.Sprintf(text, n.state.Pending(), len(n.state.Turns))
 	case run.Held:
+		if n.state.Hold != nil {
+			return "a person has to settle its call"
+		}
 		return fmt.Sprintf("turn %d waits for a person to approve of it", len(n.state.Turns))
 	case run.Idle:
 		return "it is idle, and no message has come"

@@ -308,6 +308,7 @@ func TestAdvice(t *testing.T) {
 		"another --id":     fmt.Errorf("x: %w", client.ErrRemoved),
 		"axe wait ID":      client.ErrUnknownRun,
 		"axe pending":      client.ErrNotHeld,
+		"the calls that":   client.ErrNothingToSettle,
 		"axe interrupt":    client.ErrNoMail,
 		"axe dead list":    client.ErrUnknownDeadLetter,
 		"--embedded":       fmt.Errorf("connect: %w: %w", &noServerError{time.Second}, errors.New("refused")),

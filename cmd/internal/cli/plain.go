@@ -41,6 +41,8 @@ func eventText(e client.Event) string {
 		return fmt.Sprintf("turn %d %s", e.Turn, calls)
 	case client.Held, client.Approved, client.Denied:
 		return decisionText(e)
+	case client.Settled:
+		return settledText(e)
 	case client.BecameIdle:
 		if e.Outcome.Status != run.StatusCompleted {
 			return "idle: " + e.Outcome.Error
@@ -98,6 +100,9 @@ func outcomeText(o run.Outcome) string {
 
 // decisionText describes the decision on a reviewed turn.
 func decisionText(e client.Event) string {
+	if e.Turn == 0 {
+		return "held for a person: " + e.Reason
+	}
 	text := fmt.Sprintf("turn %d is held for a person", e.Turn)
 	if e.Kind != client.Held {
 		text = fmt.Sprintf("turn %d is %s", e.Turn, e.Kind)
@@ -109,6 +114,18 @@ func decisionText(e client.Event) string {
 		text += ": " + e.Reason
 	}
 	return text
+}
+
+// settledText says how a person settled the call of a tool.
+func settledText(e client.Event) string {
+	switch e.Settlement.As {
+	case run.SettleDone:
+		return "settled by " + e.By + ": it has taken effect"
+	case run.SettleAgain:
+		return "settled by " + e.By + ": it is called again"
+	case run.SettleFail:
+	}
+	return "settled by " + e.By + ": the run fails"
 }
 
 // retryText says when a failed request to a model is sent again, and why it

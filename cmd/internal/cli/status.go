@@ -83,7 +83,10 @@ func (n *node) asking(now time.Time) (m mark, text string) {
 // withoutRequest describes a run while no worker asks its model.
 func (n *node) withoutRequest() (m mark, text string) {
 	turns := n.state.Turns
-	if len(turns) == 0 {
+	switch {
+	case n.state.Phase == run.Held && n.state.Hold != nil:
+		return markHeld, "held for a person: " + n.state.Hold.Why
+	case len(turns) == 0:
 		return markQueued, "called"
 	}
 	t := turns[len(turns)-1]

@@ -98,6 +98,8 @@ func (t *transcript) print(e client.Event) {
 		if e.Kind == client.Approved {
 			t.carriedOut(e)
 		}
+	case client.Settled:
+		t.printf("[supervision] %s: %s", e.Run.Path, settledText(e))
 	case client.Stalled:
 		t.printf("[stalled] %s %s: %s", e.Run.Path, e.Run.Agent, stallText(e))
 	case client.Interrupted:

@@ -1,0 +1,131 @@
+package run_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+)
+
+// toolEvents makes the events of a tool run, in stream order.
+type toolEvents struct {
+	t     *testing.T
+	state run.State
+	seq   uint64
+	index int
+}
+
+func (h *toolEvents) meta() run.Meta {
+	h.seq++
+	return run.Meta{Seq: h.seq, Time: epoch.Add(time.Duration(h.seq) * time.Second)}
+}
+
+func (h *toolEvents) apply(e run.Event) {
+	h.t.Helper()
+	var err error
+	if h.state, err = h.state.Apply(e); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *toolEvents) called() {
+	h.apply(run.Called{Meta: h.meta(), Input: run.Input{Tool: &run.ToolInput{Name: "pay", OnUnknown: run.UnknownAsk}}})
+}
+
+// begun puts an attempt on the log.
+func (h *toolEvents) begun(id string) {
+	h.index++
+	h.apply(run.ToolStarted{Meta: h.meta(), Entry: run.Entry{
+		Index: h.index, Kind: run.EntryStarted, Trigger: 1, Worker: "w", Attempt: &run.Attempt{ID: id},
+	}})
+}
+
+// held puts on the log that the run waits for a person.
+func (h *toolEvents) held() {
+	h.index++
+	h.apply(run.ToolHeld{Meta: h.meta(), Entry: run.Entry{
+		Index: h.index, Kind: run.EntryHeld, Trigger: 1, Until: epoch.Add(time.Hour),
+		End: &run.End{Kind: run.KindUnknown, Text: "who knows"},
+	}})
+}
+
+// word is a person's word about an attempt. It returns its sequence.
+func (h *toolEvents) word(as run.SettleAs, attempt string) uint64 {
+	h.apply(run.Settled{Meta: h.meta(), Settlement: run.Settlement{As: as, Attempt: attempt, Text: "a text"}})
+	return h.seq
+}
+
+// want checks the phase, the owner and the main effect.
+func (h *toolEvents) want(phase run.Phase, owner uint64, then run.Effect) {
+	h.t.Helper()
+	if got := h.state.Outstanding().Then; h.state.Phase != phase || h.state.Owner != owner || got != then {
+		h.t.Errorf("%v of %d owes %#v, want %v of %d and %#v", h.state.Phase, h.state.Owner, got, phase, owner, then)
+	}
+}
+
+// TestSettledAgain: the word "again" allows one more attempt. Words about an
+// earlier attempt do nothing to a later one.
+func TestSettledAgain(t *testing.T) {
+	h := &toolEvents{t: t}
+	h.called()
+	h.begun("one")
+	h.held()
+	h.want(run.Held, 1, run.HoldTool{HeldTool: run.HeldTool{
+		Since: epoch.Add(3 * time.Second), Until: epoch.Add(time.Hour), Why: "who knows",
+	}})
+	h.word(run.SettleDone, "zero")
+	if h.state.Phase != run.Held {
+		t.Fatalf("a word about another attempt made the run %v", h.state.Phase)
+	}
+	again := h.word(run.SettleAgain, "one")
+	h.want(run.Ready, again, run.CallTool{})
+	if !h.state.MayBeginAgain {
+		t.Error("the tool may not begin again")
+	}
+	h.word(run.SettleDone, "one")
+	h.want(run.Ready, again, run.CallTool{})
+	h.begun("two")
+	if h.state.MayBeginAgain || h.state.Hold != nil {
+		t.Errorf("after the second attempt the tool may begin again: %t, held: %v", h.state.MayBeginAgain, h.state.Hold)
+	}
+	h.held()
+	h.word(run.SettleDone, "one")
+	if h.state.Phase != run.Held {
+		t.Fatalf("a word about the first attempt made the run %v", h.state.Phase)
+	}
+	done := h.word(run.SettleDone, "two")
+	h.want(run.Completed, done, run.PublishSettled{Result: "a text"})
+}
+
+// TestSettledFailed: after the word "fail" the run owes its failure. A later
+// cancel message changes nothing.
+func TestSettledFailed(t *testing.T) {
+	h := &toolEvents{t: t}
+	h.called()
+	h.begun("one")
+	h.held()
+	failed := h.word(run.SettleFail, "")
+	end := run.End{Kind: run.KindUnknown, Text: "who knows A person has let the run fail: a text"}
+	h.want(run.Failed, failed, run.PublishFailure{End: end})
+	h.apply(run.Cancelled{Meta: h.meta(), End: run.End{Kind: run.KindCancelled, Text: "cancelled"}})
+	h.want(run.Failed, failed, run.PublishFailure{End: end})
+}
+
+// TestSettledIsFenced: a cancel message ends a held tool run by its log, and no
+// word settles it after that. A timer of turn 0 and an approval do nothing.
+func TestSettledIsFenced(t *testing.T) {
+	h := &toolEvents{t: t}
+	h.called()
+	h.begun("one")
+	h.held()
+	h.apply(run.TimedOut{Meta: h.meta()})
+	h.apply(run.Approved{Meta: h.meta(), Approval: run.Approval{Approve: true}})
+	if h.state.Phase != run.Held {
+		t.Fatalf("a timer or an approval made the run %v", h.state.Phase)
+	}
+	end := run.End{Kind: run.KindCancelled, Text: "cancelled"}
+	h.apply(run.Cancelled{Meta: h.meta(), End: end})
+	cancelled := h.seq
+	h.word(run.SettleAgain, "one")
+	h.want(run.Failed, cancelled, run.LogEnd{End: end})
+}

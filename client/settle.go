@@ -1,0 +1,175 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// HeldCall is a call of a tool that may have taken effect. It is held until a
+// person settles it.
+type HeldCall struct {
+	// Run is the tool run of the call.
+	Run subjects.Run `json:"-"`
+	// Tool is the name of the tool, and Arguments are those of the call.
+	Tool      string            `json:"tool"`
+	Arguments map[string]string `json:"arguments"`
+	// Key is the key under which the tool was called.
+	Key string `json:"key"`
+	// Worker is the worker that began the call and did not report.
+	Worker string `json:"worker"`
+	// Began is the time at which it began.
+	Began time.Time `json:"began"`
+	// Reason says that the call may have taken effect.
+	Reason string `json:"why"`
+	// Since is the time at which the call was held.
+	Since time.Time `json:"since"`
+	// Until is the time at which the call times out.
+	Until time.Time `json:"until"`
+}
+
+// HeldCalls lists the calls of tools that are held for a person, the oldest
+// first. The zero tree means all trees. The error is ErrUnknownTree for a tree
+// that is not found.
+func (c *Client) HeldCalls(ctx context.Context, tree subjects.Tree) ([]HeldCall, error) {
+	var all []HeldCall
+	err := c.eachHeld(ctx, tree, func(r subjects.Run, held run.HeldTurn) error {
+		if held.Tool == "" {
+			return nil
+		}
+		h, ok, err := c.heldCall(ctx, r)
+		if ok {
+			all = append(all, h)
+		}
+		return err
+	})
+	slices.SortStableFunc(all, func(a, b HeldCall) int { return a.Since.Compare(b.Since) })
+	return all, err
+}
+
+// heldCall reads a tool run for which a timer is set. Ok is false if the run is
+// no longer held.
+func (c *Client) heldCall(ctx context.Context, r subjects.Run) (h HeldCall, ok bool, err error) {
+	s, err := c.readState(ctx, r)
+	if err != nil || s.Phase != run.Held || s.Hold == nil {
+		return h, false, err
+	}
+	if _, ended, err := c.readEnd(ctx, r); err != nil || ended {
+		return h, false, err
+	}
+	in := s.Input.Tool
+	return HeldCall{
+		Run: r, Tool: in.Name, Arguments: provider.NewToolCall("", in.Name, in.Arguments).Arguments, Key: run.ToolKey(r),
+		Worker: s.Attempt.Worker, Began: s.Attempt.Time, Reason: s.Hold.Why,
+		Since: s.Hold.Since, Until: s.Hold.Until,
+	}, true, nil
+}
+
+// eachHeld calls fn for the timer of each turn and each tool run that is held,
+// or was held a moment ago.
+func (c *Client) eachHeld(ctx context.Context, tree subjects.Tree, fn func(subjects.Run, run.HeldTurn) error) error {
+	if err := c.conn.Provisioned(ctx); err != nil {
+		return err
+	}
+	if !tree.IsZero() {
+		if _, err := c.find(ctx, tree); err != nil {
+			return err
+		}
+	}
+	space := c.conn.Space()
+	// Of the messages about a held run, only its timer can be found without
+	// knowing the run.
+	for m, err := range c.conn.Scan(ctx, space.Timers(), 0) {
+		if err != nil {
+			return fmt.Errorf("held runs: %w", err)
+		}
+		r, held, ok := heldBy(space, m)
+		if !ok || !tree.IsZero() && r.Tree != tree {
+			continue
+		}
+		if err := fn(r, held); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// heldBy decodes the timer of a held run. Ok is false for any other timer.
+func heldBy(space subjects.Space, m bus.Stored) (r subjects.Run, held run.HeldTurn, ok bool) {
+	r, _, err := space.ParseTimer(m.Subject)
+	if err != nil || json.Unmarshal(m.Body, &held) != nil {
+		return r, held, false
+	}
+	return r, held, held.Turn > 0 || held.Tool != ""
+}
+
+// Settle sends a person's decision about a held call of a tool. The path is
+// that of the tool run, or of the run that made the call and has no other held
+// one. Settle sets the attempt of the settlement. The error is ErrUnknownTree,
+// ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or ErrNothingToSettle if
+// there is nothing to settle, and ErrManyToSettle for a run with several held
+// calls.
+func (c *Client) Settle(
+	ctx context.Context, tree subjects.Tree, path subjects.Path, settlement run.Settlement,
+) error {
+	r, err := c.findActive(ctx, tree, path)
+	if err != nil {
+		return err
+	}
+	s, err := c.readState(ctx, r)
+	if err != nil {
+		return err
+	}
+	if s.Input.Tool == nil {
+		if r, s, err = c.onlyHeldBelow(ctx, r, s); err != nil {
+			return err
+		}
+	}
+	if s.Phase != run.Held {
+		return fmt.Errorf("%s: %w: the run is %s", describe(r), ErrNothingToSettle, s.Phase)
+	}
+	settlement.Attempt = s.Attempt.ID
+	return c.writeTo(ctx, r.Settle, settlement)
+}
+
+// onlyHeldBelow returns the held tool run of a call of the run's last turn. The
+// error is ErrNothingToSettle if there is none, and ErrManyToSettle if there
+// are several.
+func (c *Client) onlyHeldBelow(ctx context.Context, r subjects.Run, s run.State) (subjects.Run, run.State, error) {
+	var held []subjects.Run
+	var of run.State
+	call, _ := s.Outstanding().Then.(run.CallChildren)
+	for _, child := range call.Children {
+		agent, err := subjects.ParseAgent(child.Call.Agent)
+		if err != nil || child.Call.Op != run.OpTool {
+			continue
+		}
+		below := r.Space.Run(agent, r.Tree, r.Path.Child(call.Turn, child.Index))
+		state, err := c.readState(ctx, below)
+		if err != nil {
+			return r, s, err
+		}
+		if state.Phase == run.Held {
+			held, of = append(held, below), state
+		}
+	}
+	switch len(held) {
+	case 0:
+		return r, s, fmt.Errorf("%s: %w", describe(r), ErrNothingToSettle)
+	case 1:
+		return held[0], of, nil
+	}
+	var paths []string
+	for _, r := range held {
+		paths = append(paths, r.Path.String())
+	}
+	return r, s, fmt.Errorf("%s: %w: name one of the paths %s", describe(r), ErrManyToSettle, strings.Join(paths, ", "))
+}

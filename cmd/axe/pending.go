@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/subjects"
+)
+
+const (
+	pendingLong = `List the turns and the calls of tools that wait for a person. A turn waits if
+its agent has supervision mode human and the supervisor answered pause, or if it
+uses a tool of approve.tools. axe approve carries the turn out. axe deny
+withholds it, and the run reads the reason. Without a decision the agent's
+supervision.on_timeout applies.
+
+A call of a tool waits if it may have taken effect, and the agent's file says
+on_unknown = "ask". axe settle says what became of it. With an ID the list shows
+one tree only.
+
+-o json prints an object a line. For a turn: tree, path, agent, turn, why, said,
+calls, since and until. For a call: tree, path, agent, tool, arguments, key,
+worker, began, why, since and until.`
+
+	pendingExamples = `  axe pending
+  axe pending 5Rt0yAkYxJ -o json | jq -r .why`
+)
+
+func pendingCommand() *cobra.Command {
+	return listCommand(&cobra.Command{
+		Use: "pending [ID]", Short: "List the turns and calls that wait for a person",
+		Long: pendingLong, Example: pendingExamples, Args: cobra.MaximumNArgs(1),
+	}, printPending)
+}
+
+// place is the run of a line of axe pending -o json.
+type place struct {
+	Tree  string `json:"tree"`
+	Path  string `json:"path"`
+	Agent string `json:"agent"`
+}
+
+func placeOf(r subjects.Run) place { return place{r.Tree.String(), r.Path.String(), r.Agent.String()} }
+
+// heldTurnJSON is a line for a turn.
+type heldTurnJSON struct {
+	place
+	client.HeldTurn
+}
+
+// heldCallJSON is a line for a call of a tool.
+type heldCallJSON struct {
+	place
+	client.HeldCall
+}
+
+func printPending(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Writer, format cli.Output) error {
+	turns, err := ses.HeldTurns(ctx, t.Tree)
+	if err != nil {
+		return err
+	}
+	calls, err := ses.HeldCalls(ctx, t.Tree)
+	if err != nil {
+		return err
+	}
+	for _, p := range turns {
+		if !format.JSON() {
+			printHeldTurn(stdout, p)
+		} else if err := cli.PrintJSON(stdout, heldTurnJSON{placeOf(p.Run), p}); err != nil {
+			return err
+		}
+	}
+	for _, p := range calls {
+		if !format.JSON() {
+			printHeldCall(stdout, p)
+		} else if err := cli.PrintJSON(stdout, heldCallJSON{placeOf(p.Run), p}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printHeldTurn(stdout io.Writer, p client.HeldTurn) {
+	fmt.Fprintf(stdout, "%s %s: turn %d of %s, until %s\n",
+		p.Run.Tree, p.Run.Path, p.Turn, p.Run.Agent, p.Until.Local().Format(time.DateTime))
+	source := "its supervisor"
+	if p.Supervisor == "" {
+		source = "it waits"
+	}
+	fmt.Fprintf(stdout, "  %s: %s\n", source, cli.Printable(p.Reason))
+	if p.Text != "" {
+		fmt.Fprintf(stdout, "  it says: %s\n", cli.Printable(p.Text))
+	}
+	for _, c := range p.Calls {
+		fmt.Fprintf(stdout, "  %s%s\n", c.Tool, cli.Printable(arguments(c.Arguments)))
+	}
+}
+
+func printHeldCall(stdout io.Writer, p client.HeldCall) {
+	fmt.Fprintf(stdout, "%s %s: %s of %s, until %s\n",
+		p.Run.Tree, p.Run.Path, p.Tool, p.Run.Agent, p.Until.Local().Format(time.DateTime))
+	fmt.Fprintf(stdout, "  it may have taken effect: worker %s began it %s ago and did not report (key %s)\n",
+		p.Worker, max(0, time.Since(p.Began)).Round(time.Second), p.Key)
+	fmt.Fprintf(stdout, "  %s%s\n", p.Tool, cli.Printable(arguments(p.Arguments)))
+}
+
+// arguments prints the arguments of a tool call on one line, sorted by name.
+func arguments(m map[string]string) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		fmt.Fprintf(&b, " %s=%q", k, m[k])
+	}
+	return b.String()
+}
