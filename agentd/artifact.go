@@ -20,9 +20,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// artifacts are the artifacts of a tree, as a tool run sees them. It stores each
-// before the outcome that names it. A worker that dies between the two leaves
-// an object that no outcome names.
+// artifacts are the artifacts of a tree, as a tool run sees them. It stores
+// each before the outcome that names it. A worker that dies between the two
+// leaves an object that no outcome names.
 type artifacts struct {
 	tree bus.Artifacts
 	run  subjects.Run
@@ -174,8 +174,8 @@ func (r *toolRun) keepLarge(ctx context.Context, o run.Outcome) run.Outcome {
 }
 
 // shorten stores a text as an artifact. It returns the beginning, a note, and
-// the end. If the text cannot be stored, the note says that it is lost. The tool
-// has been called, and its outcome has to be told all the same.
+// the end. If the text cannot be stored, the note says that it is lost. The
+// tool has been called, and its outcome has to be told all the same.
 func (r *toolRun) shorten(ctx context.Context, whole string) string {
 	x := r.x
 	limit := min(max(x.clock().Until(x.deadline())/2, time.Second), maxStoreTime)

@@ -73,8 +73,8 @@ func TestStoreFiles(t *testing.T) {
 	}
 }
 
-// TestCutMiddle: the middle that is cut and the two ends are the whole text, and
-// no character is split.
+// TestCutMiddle: the middle that is cut and the two ends are the whole text,
+// and no character is split.
 func TestCutMiddle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runes := rapid.SampledFrom([]rune("ab äö€😀\n"))

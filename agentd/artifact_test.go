@@ -192,8 +192,8 @@ func TestArtifactCrashTable(t *testing.T) {
 		death  toolDeath
 		tool   string
 		effect configs.ToolEffect
-		// names are the artifacts of the tree, and effects what the command
-		// has counted.
+		// names are the artifacts of the tree, and effects what the
+		// command has counted.
 		names   []string
 		effects int
 	}{

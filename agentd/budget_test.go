@@ -97,11 +97,11 @@ func TestMaxTokens(t *testing.T) {
 		const (
 			runs    = 50
 			perTurn = 11 // tokens
-			// It has room for the lead's turn, which uses 110 tokens,
-			// and for 67 turns of the 50 runs.
+			// It has room for the lead's turn, which uses 110
+			// tokens, and for 67 turns of the 50 runs.
 			maxTokens = 850
-			// A later turn of a run is estimated at 28 tokens of input.
-			// With fewer tokens left, no request is made.
+			// A later turn of a run is estimated at 28 tokens of
+			// input. With fewer tokens left, no request is made.
 			maxUnused = 5 * perTurn
 		)
 		h.agents = []configs.Agent{
@@ -114,8 +114,9 @@ func TestMaxTokens(t *testing.T) {
 		}
 		h.models["lead"] = turns(calls(cs...), joinsResults)
 		h.models["busy"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
-			// Requests that begin together do not end together: a request
-			// takes longer with a longer task, and with each turn.
+			// Requests that begin together do not end together: a
+			// request takes longer with a longer task, and with
+			// each turn.
 			time.Sleep(time.Duration(len(req.text())*req.turn) * 100 * time.Millisecond)
 			resp, err := calls(call("no", "x"))(ctx, req)
 			resp.Usage = provider.Usage{InputTokens: perTurn - 1, OutputTokens: 1}

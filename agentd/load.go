@@ -25,8 +25,8 @@ type loadedRun struct {
 	// sentDeadline is the deadline as the call names it, by the clock that
 	// its writer knew.
 	sentDeadline time.Time
-	// callErr says why the call cannot be carried out. It is nil for a valid
-	// call.
+	// callErr says why the call cannot be carried out. It is nil for a
+	// valid call.
 	callErr error
 	// callSeq is the sequence of the call.
 	callSeq uint64
@@ -43,8 +43,8 @@ type loadedRun struct {
 	// redelivered says that the server delivered call before. Workers may
 	// have stored returns of it since.
 	redelivered bool
-	// stepped is the sum of the steps of the stream's clock when the run was
-	// read. The times in state and header are times of that clock.
+	// stepped is the sum of the steps of the stream's clock when the run
+	// was read. The times in state and header are times of that clock.
 	stepped time.Duration
 	// readAt is the time at which the last read ended.
 	readAt time.Time

@@ -65,7 +65,8 @@ type servedToolset struct {
 	err   error
 }
 
-// replace sets the served toolsets. A toolset goes on if its file did not change.
+// replace sets the served toolsets. A toolset goes on if its file did not
+// change.
 func (s *toolsets) replace(defs map[string]configs.Toolset) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -366,8 +367,8 @@ func (s *toolsets) cards(worker string) map[subjects.Agent]Card {
 	return cards
 }
 
-// action returns the action of a call of one of the toolset's tools. Files of the
-// result become artifacts.
+// action returns the action of a call of one of the toolset's tools. Files of
+// the result become artifacts.
 func (t *servedToolset) action(name string, arguments json.RawMessage, a *artifacts) (action, error) {
 	tool, ok := t.tool(name)
 	if !ok {

@@ -78,6 +78,39 @@ func TestToolset(t *testing.T) {
 	})
 }
 
+// TestToolsetLost: a request that was sent, and of which no answer came, may
+// have taken effect. The outcome is unknown, unless the tool may be called
+// again.
+func TestToolsetLost(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			_ = conn.Close()
+		}
+	}))
+	t.Cleanup(s.Close)
+	for effect, kind := range map[configs.ToolEffect]run.Kind{
+		configs.ToolOnce: run.KindUnknown, configs.ToolIdempotent: run.KindError,
+	} {
+		t.Run(string(effect), func(t *testing.T) {
+			t.Parallel()
+			withHarness(t, func(h *harness) {
+				h.serveSet(configs.Toolset{Kind: configs.ToolsetHTTP}, configs.ToolsetTool{
+					ToolConfig: configs.ToolConfig{Effect: effect}, URL: s.URL, Method: "POST",
+				})
+				h.startWorker("w", workerOptions{})
+				h.awaitReady()
+				root := h.submit("ops", "do it")
+				h.awaitOutcome(root, time.Hour)
+				if outcomes := h.outcomes(root.Reply(1, 0)); len(outcomes) != 1 || outcomes[0].Kind != kind {
+					t.Errorf("the outcomes of the tool are %+v, want one of the kind %s", outcomes, kind)
+				}
+				h.checkVerified()
+			})
+		})
+	}
+}
+
 // TestToolsetMissing: a run goes on without the tools of a toolset that no
 // worker serves, and its model is told so. A run does not start without a
 // toolset that is required, with a tool of an agent, or with two tools of one

@@ -49,8 +49,8 @@ type Artifact struct {
 // under.
 var ErrNoArtifact = errors.New("no such artifact")
 
-// ArtifactTakenError is the error of Artifacts.Store for a name that is bound to
-// other bytes.
+// ArtifactTakenError is the error of Artifacts.Store for a name that is bound
+// to other bytes.
 type ArtifactTakenError struct{ Artifact }
 
 // Error names the artifact that is there.
@@ -96,7 +96,8 @@ func (as Artifacts) Store(ctx context.Context, a Artifact, b []byte) (Artifact, 
 		a.meta = found.meta
 		found, err = as.write(ctx, a, b)
 		if _, lost := errors.AsType[*ConflictError](err); lost {
-			// Another writer was first, or the answer to this one was lost.
+			// Another writer was first, or the answer to this one
+			// was lost.
 			found, err = artifactAt(ctx, c, object)
 		}
 	}
@@ -120,7 +121,8 @@ func (as Artifacts) write(ctx context.Context, a Artifact, b []byte) (Artifact, 
 		subject := objectSubject(space, "C", a.chunks)
 		seq, err := c.Write(ctx, Message{Subject: subject, Body: rest[:n], Fence: After(subject, last)})
 		if stored, ok := errors.AsType[*ConflictError](err); ok && stored.Last > last {
-			// Only this call writes here: the answer to the chunk was lost.
+			// Only this call writes here: the answer to the chunk
+			// was lost.
 			seq, err = stored.Last, nil
 		}
 		if err != nil {

@@ -17,8 +17,8 @@ type HeldTurn struct {
 	Turn int `json:"turn"`
 	// Reason says why the turn is held.
 	Reason string `json:"why"`
-	// Supervisor is the agent that gave the reason, empty if the agent's own
-	// file did.
+	// Supervisor is the agent that gave the reason, empty if the agent's
+	// own file did.
 	Supervisor string `json:"supervisor,omitzero"`
 	// Text is the model's text beside the tool calls.
 	Text string `json:"said,omitzero"`

@@ -35,8 +35,8 @@ func (h *harness) storeArtifact(tree subjects.Tree, b []byte) {
 }
 
 // TestArtifacts: a client lists the artifacts that the outcomes of tool runs
-// name, each once and in stream order, however many there are, while the tree is
-// at work. Outcomes of agents add nothing.
+// name, each once and in stream order, however many there are, while the tree
+// is at work. Outcomes of agents add nothing.
 func TestArtifacts(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t

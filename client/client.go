@@ -31,14 +31,14 @@ var (
 	// ErrUnknownTree is returned for a tree id without a submission, a run
 	// or an outcome.
 	ErrUnknownTree = errors.New("unknown tree id")
-	// ErrRemoved is returned for a tree whose messages were removed from the
-	// stream while the client waited for it.
+	// ErrRemoved is returned for a tree whose messages were removed from
+	// the stream while the client waited for it.
 	ErrRemoved = errors.New("the tree is lost: its messages were removed from the stream")
 	// ErrNeverTaken is returned for a task whose submission was removed
 	// before a worker took it.
 	ErrNeverTaken = errors.New("the task was removed from the bus before a worker took it")
-	// ErrOverdue is returned for a tree that has no outcome 15 seconds after
-	// its deadline. Workers end a tree at its deadline.
+	// ErrOverdue is returned for a tree that has no outcome 15 seconds
+	// after its deadline. Workers end a tree at its deadline.
 	ErrOverdue = errors.New("no outcome after the deadline: no worker ends the tree")
 	// ErrUnknownRun is returned for a path that was not called, or not yet.
 	ErrUnknownRun = errors.New("unknown run")
@@ -67,7 +67,8 @@ var (
 	// ErrManyToSettle is returned for a decision about a run of which
 	// several calls of tools wait for a person.
 	ErrManyToSettle = errors.New("several calls of tools wait for a person")
-	// ErrNoMail is returned for a message to a run that would never read it.
+	// ErrNoMail is returned for a message to a run that would never read
+	// it.
 	ErrNoMail = errors.New("run cannot read mail")
 	// ErrInvalidMessage is returned for a text or a sender's name that
 	// cannot be sent to a run.

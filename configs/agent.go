@@ -37,7 +37,7 @@ type Agent struct {
 	// ToolConf has the settings of tools, by name. A tool without any is
 	// not in it.
 	ToolConf map[string]ToolConfig
-	// Servers are MCP servers whose tools this agent alone may use.
+	// Servers are MCP servers for this agent alone.
 	Servers []Toolset
 	// Approve are the tools that a person approves before they are used.
 	Approve []string

@@ -8,8 +8,8 @@ import (
 // Artifacts says which results of an agent's tools become artifacts.
 type Artifacts struct {
 	// MaxResult is the number of bytes beyond which a result becomes an
-	// artifact. Its model then reads the beginning and the end. 0 stands for
-	// DefaultMaxResult.
+	// artifact. Its model then reads the beginning and the end. 0 stands
+	// for DefaultMaxResult.
 	MaxResult int
 }
 

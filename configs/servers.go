@@ -20,8 +20,8 @@ type mcpServers struct {
 
 func (*mcpServers) open() {}
 
-// UnmarshalTOML reads a list of tables. The document decodes the whole list once
-// for each [[mcp_servers]].
+// UnmarshalTOML reads a list of tables. The document decodes the whole list
+// once for each [[mcp_servers]].
 func (s *mcpServers) UnmarshalTOML(value any) error {
 	*s = mcpServers{}
 	tables, ok := tablesOf(value)

@@ -30,8 +30,8 @@ const maxArtifactName = 100
 
 // CheckArtifactName returns what is wrong with the name of an artifact, nil if
 // it is one. A name is a file name on every system: 1 to 100 bytes of printable
-// characters, without a separator, and without a dot or a space at an end. A dot
-// inside is fine.
+// characters, without a separator, and without a dot or a space at an end. A
+// dot inside is fine.
 func CheckArtifactName(name string) error {
 	bad := func(r rune) bool { return !strconv.IsPrint(r) || strings.ContainsRune(`/\:*?"<>|`, r) }
 	switch {

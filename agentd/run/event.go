@@ -21,9 +21,9 @@ type Meta struct {
 	// Time is the stream's time: the server's clock when it stored the
 	// message.
 	Time time.Time
-	// Shift is the sum of the steps of the server's clock since then. Decode
-	// moves Time, and the times in a log entry, by it: they are then times
-	// of the server's present clock.
+	// Shift is the sum of the steps of the server's clock since then.
+	// Decode moves Time, and the times in a log entry, by it: they are then
+	// times of the server's present clock.
 	Shift time.Duration
 }
 
@@ -69,8 +69,8 @@ type Settled struct {
 	Settlement
 }
 
-// Replied is the outcome of a child, of a tool run, or of a supervisor's run, in its reply
-// slot.
+// Replied is the outcome of a child, of a tool run, or of a supervisor's run,
+// in its reply slot.
 type Replied struct {
 	Meta
 	Turn, Index int

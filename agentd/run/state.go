@@ -77,8 +77,8 @@ type State struct {
 	// OutcomeStored says that the outcome is stored. The run owes nothing
 	// then.
 	OutcomeStored bool
-	// Attempt is the last attempt of a tool run that its log shows, nil if it
-	// shows none.
+	// Attempt is the last attempt of a tool run that its log shows, nil if
+	// it shows none.
 	Attempt *StartedAttempt
 	// Hold says why and until when a tool run waits for a person. It stays
 	// until a worker begins the tool again. It is nil for any other run.
@@ -706,8 +706,8 @@ func (t Turn) isDue(i int) bool {
 	return true
 }
 
-// hasMoreDueThan reports whether a call is due that an earlier state of the turn
-// held back.
+// hasMoreDueThan reports whether a call is due that an earlier state of the
+// turn held back.
 func (t Turn) hasMoreDueThan(before Turn) bool {
 	if !t.ordered {
 		return false

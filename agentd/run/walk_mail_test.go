@@ -271,7 +271,8 @@ func checkBelow(t *rapid.T, s run.State) {
 		}
 	} else if _, last := owed[0].(run.PublishFailure); last && s.End.Kind != run.KindTurns &&
 		s.End.Kind != run.KindError {
-		// An end that is on the log: the cancel messages came before it.
+		// An end that is on the log: the cancel messages came before
+		// it.
 		return
 	}
 	if !maps.Equal(want, got) {

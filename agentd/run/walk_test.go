@@ -163,7 +163,8 @@ func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) 
 	if !slices.Equal(seen, w.mail) {
 		t.Fatalf("the inbox and the calls hold the messages %v, want %v", seen, w.mail)
 	}
-	// Only an interrupt leaves a run idle with mail that it was not told of.
+	// Only an interrupt leaves a run idle with mail that it was not told
+	// of.
 	if after.Phase == run.Idle && len(after.Notice()) > 0 && !w.people {
 		t.Fatalf("idle with mail that it was not told of: %v", after.Notice())
 	}

@@ -14,9 +14,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// envelope is the output of axe run -o json. The keys from model to duration_ms,
-// tool_calls and tool_call_details are axe's. Their numbers are the agent's
-// own, over all its turns. The numbers in subtree include all agents below it.
+// envelope is the output of axe run -o json. The keys from model to
+// duration_ms, tool_calls and tool_call_details are axe's. Their numbers are
+// the agent's own, over all its turns. The numbers in subtree include all
+// agents below it.
 type envelope struct {
 	Model        string `json:"model"`
 	Content      string `json:"content"`

@@ -75,7 +75,7 @@ func (t *tools) register(cmd *cobra.Command) {
 	t.log.Register(cmd, "warn")
 }
 
-// on calls fn with a bus whose directory has the toolsets: a running one, or
+// on calls fn with a bus that has the cards of toolsets: a running one, or
 // one of its own with a worker in this process.
 func (t *tools) on(ctx context.Context, fn func(context.Context, *bus.Conn, *slog.Logger) error) error {
 	if !t.remote() {

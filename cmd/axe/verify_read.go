@@ -94,7 +94,8 @@ func (r *reading) feed(ctx context.Context, m bus.Stored) error {
 	return nil
 }
 
-// checkArtifacts compares the artifacts that outcomes name with the stored ones.
+// checkArtifacts compares the artifacts that outcomes name with the stored
+// ones.
 func (r *reading) checkArtifacts(ctx context.Context) error {
 	if !r.checker.NamesArtifacts() {
 		return nil

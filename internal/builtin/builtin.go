@@ -1,6 +1,6 @@
 // Package builtin has the tools that an agent's file may name: they read and
-// change files, run commands, fetch pages, and keep artifacts. Names, parameters, limits and
-// texts are those of axe 1.8, where axe has the tool.
+// change files, run commands, fetch pages, and keep artifacts. Names,
+// parameters, limits and texts are those of axe 1.8, where axe has the tool.
 //
 // A tool sees one call at a time and keeps nothing. Its file system is the
 // working directory of the agent: no path leads out of it, by "..", by a link,
@@ -57,8 +57,8 @@ type Call struct {
 	Dir string
 	// Key is the same for every attempt at the call, and for no other call.
 	Key string
-	// Hosts are the hosts that url_fetch may ask. An empty list allows every
-	// public host.
+	// Hosts are the hosts that url_fetch may ask. An empty list allows
+	// every public host.
 	Hosts []string
 	// Sandbox says how commands are held.
 	Sandbox Sandbox

@@ -140,7 +140,8 @@ func (s *search) directory(ctx context.Context, dir string, rules []ignoreRule) 
 		if e.Name() == ".git" || ignored(rules, name, e.IsDir()) {
 			continue
 		}
-		// What cannot be read is passed over: it is not what was asked for.
+		// What cannot be read is passed over: it is not what was asked
+		// for.
 		if e.IsDir() {
 			_ = s.directory(ctx, name, rules)
 		} else if s.wants(name) {

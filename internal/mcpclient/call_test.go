@@ -238,7 +238,7 @@ func TestHeadersStay(t *testing.T) {
 	}
 }
 
-// TestCallEndedContext: a call whose context has ended does not connect.
+// TestCallEndedContext: a call does not connect after the end of its context.
 func TestCallEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -38,7 +38,7 @@ func past(s *Set) {
 	s.down.until = time.Time{}
 }
 
-// TestDeathDuringCall: a call whose server dies is lost, and its error has the
+// TestDeathDuringCall: a call is lost if its server dies, and its error has the
 // reason. The next one fails at once, and after the pause another process
 // carries it out.
 func TestDeathDuringCall(t *testing.T) {
@@ -124,7 +124,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// breaking is a server whose calls of tools are answered by broken.
+// breaking is a server of which broken answers the calls of tools.
 func breaking(t *testing.T, broken http.HandlerFunc) configs.Toolset {
 	t.Helper()
 	return service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -199,7 +199,7 @@ func brokenBody(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, `{"jsonrpc":`)
 }
 
-// TestServerAway: a call whose request was not sent is not lost.
+// TestServerAway: a call is not lost if its request was not sent.
 func TestServerAway(t *testing.T) {
 	web := httptest.NewServer(rawHandler(false))
 	s := open(t, configs.Toolset{Name: "test", URL: web.URL})

@@ -81,7 +81,7 @@ func serveStubborn() {
 	select {}
 }
 
-// serveRaw is a server whose answers are written by rawAnswer.
+// serveRaw is a server for which rawAnswer writes the answers.
 func serveRaw() {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)
@@ -175,7 +175,8 @@ func serverWith(o *mcp.ServerOptions) *mcp.Server {
 		return nil, nil
 	})
 	s.AddTool(tool("wait"), func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		// The test that has this address is told of the begin and the end.
+		// The test that has this address is told of the begin and the
+		// end.
 		report, err := new(net.Dialer).DialContext(ctx, "tcp", os.Getenv("MCP_TEST_REPORT"))
 		if err != nil {
 			return nil, err

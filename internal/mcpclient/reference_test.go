@@ -142,7 +142,7 @@ func everything(t *testing.T, def configs.Toolset) {
 	everythingFiles(t, s)
 }
 
-// everythingFiles calls the tools whose results are more than text.
+// everythingFiles calls the tools that return more than text.
 func everythingFiles(t *testing.T, s *Set) {
 	t.Helper()
 	for _, tt := range []struct {

@@ -48,7 +48,7 @@ func (p *pipeServer) stop() {
 
 func (p *pipeServer) failure() error { return nil }
 
-// dialled is a set whose servers are made by the test, with the times at
+// dialled is a set with servers that the test makes, with the times at
 // which they were made since its beginning.
 func dialled(t *testing.T, serverOf func() server) (*Set, *[]time.Duration) {
 	t.Helper()

@@ -37,8 +37,9 @@ func newAttachments() *attachments {
 	return &attachments{calls: map[*attachment]bool{}, leaving: map[subjects.Tree]*time.Timer{}}
 }
 
-// attach adds a call, until detach is called, once or more often. Its tree will not be cancelled
-// for want of a client. A call that comes while the server stops ends at once.
+// attach adds a call, until detach is called, once or more often. Its tree will
+// not be cancelled for want of a client. A call that comes while the server
+// stops ends at once.
 func (s *attachments) attach(a *attachment) (detach func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

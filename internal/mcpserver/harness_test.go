@@ -90,7 +90,7 @@ type harness struct {
 	conn *bus.Conn
 	dir  *bus.Directory
 	gate *gate
-	// trees gets the id of each tree whose root was called.
+	// trees gets the id of each tree that was called.
 	trees chan string
 }
 

@@ -36,8 +36,8 @@ const (
 	// closeTimeout bounds the wait for answers when the server stops.
 	closeTimeout = 5 * time.Second
 	// readTime is the time between the last answer and the end of the
-	// streams of notifications. A client that learns of that end first gives
-	// up the calls whose answers it has not read.
+	// streams of notifications. A client that learns of that end first
+	// gives up the calls whose answers it has not read.
 	readTime = 2 * time.Second
 	// sessionTimeout ends a session without requests.
 	sessionTimeout = 12 * time.Hour
@@ -77,7 +77,8 @@ func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, token string) er
 	})
 }
 
-// close ends all connections and sessions. It waits for requests until ctx ends.
+// close ends all connections and sessions. It waits for requests until ctx
+// ends.
 func (s *Server) close(ctx context.Context, srv *http.Server) {
 	if err := srv.Shutdown(ctx); err != nil {
 		_ = srv.Close()
@@ -133,9 +134,9 @@ type connectionKey struct{}
 // the connection.
 func endsWithConnection(ctx context.Context) bool { return ctx.Value(connectionKey{}) != nil }
 
-// checkOrigin refuses the requests of pages of other sites, with any method. The
-// protocol's handler refuses a name of another host at a local address, against
-// DNS rebinding.
+// checkOrigin refuses the requests of pages of other sites, with any method.
+// The protocol's handler refuses a name of another host at a local address,
+// against DNS rebinding.
 func checkOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -75,7 +75,8 @@ func TestHTTPCancel(t *testing.T) {
 			c := h.dial(h.listen(Config{}, secret), version)
 			params := &mcp.CallToolParams{Name: "gate", Arguments: args{"task": "x", "id": "T1"}}
 			if version == sessionless {
-				// Without a key of the client the tree has no other name.
+				// Without a key of the client the tree has no
+				// other name.
 				params = &mcp.CallToolParams{Name: "gate", Arguments: args{"task": "x"}}
 			}
 			h.watchTrees()

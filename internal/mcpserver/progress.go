@@ -78,7 +78,8 @@ func (p *progress) report(ctx context.Context, send func(context.Context, report
 func (p *progress) next() report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// 0, 1/2, 2/3, …: the value grows and stays below the next whole number.
+	// 0, 1/2, 2/3, …: the value grows and stays below the next whole
+	// number.
 	part := 1 - 1/float64(p.reports+1)
 	p.reports++
 	return report{float64(p.ended) + part, float64(len(p.known)), p.message()}

@@ -27,7 +27,7 @@ func (s *Server) result(ctx context.Context, tree subjects.Tree, o run.Outcome) 
 	return content(text, tree, failed), out, nil
 }
 
-// running is the result of a call whose server stops. The tree goes on.
+// running is the result of a call if the server stops. The tree goes on.
 func running(tree subjects.Tree) (*mcp.CallToolResult, output, error) {
 	const format = "The server stops, and the work goes on. " +
 		"Call the tool again with the same task and the id %s, or run \"axe wait %s\"."

@@ -98,7 +98,8 @@ func New(cfg Config) (*Server, error) {
 			Instructions: instructions,
 			Logger:       cfg.Log,
 			SchemaCache:  mcp.NewSchemaCache(),
-			// A proxy must not show the agents to clients without a token.
+			// A proxy must not show the agents to clients without a
+			// token.
 			SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 			// The list may be empty at the start.
 			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},

@@ -33,8 +33,8 @@ func (c *Checker) NamesArtifacts() bool { return len(c.named) > 0 }
 // CheckArtifacts checks that the artifacts that outcomes name are stored. Call
 // it after the last message and before Report. Stored returns the digest of an
 // artifact, "" if it is not stored. Objects from before aged may have been
-// dropped for their age; a zero aged says that none was. An error of stored ends
-// the check.
+// dropped for their age; a zero aged says that none was. An error of stored
+// ends the check.
 func (c *Checker) CheckArtifacts(stored func(t subjects.Tree, name string) (string, error), aged time.Time) error {
 	for _, a := range c.named {
 		digest, err := stored(a.tree, a.Name)

@@ -10,8 +10,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestArtifacts: an artifact that the outcome of a tool run names is stored with
-// its bytes. It may be gone if it may have been dropped for its age.
+// TestArtifacts: an artifact that the outcome of a tool run names is stored
+// with its bytes. It may be gone if it may have been dropped for its age.
 func TestArtifacts(t *testing.T) {
 	s := newHistory(t)
 	s.toolRun(run.Attempt{ID: "first"}, run.UnknownAgain)

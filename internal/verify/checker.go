@@ -232,7 +232,7 @@ func (c *Checker) apply(n *node, e run.Event, m Message) {
 	}
 }
 
-// shared returns a copy of a name or a place that does not keep the message that
-// it was parsed from. Equal values share one copy between two garbage
+// shared returns a copy of a name or a place that does not keep the message
+// that it was parsed from. Equal values share one copy between two garbage
 // collections.
 func shared[T comparable](v T) T { return unique.Make(v).Value() }

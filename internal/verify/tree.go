@@ -44,8 +44,8 @@ type node struct {
 	callErr  error
 	deadline time.Time
 	maxDepth int
-	// callShift and entryShift are the steps of the server's clock since the
-	// call and since the last log entry.
+	// callShift and entryShift are the steps of the server's clock since
+	// the call and since the last log entry.
 	callShift  time.Duration
 	entryShift time.Duration
 	// movedAt is the time of the last event that was folded.

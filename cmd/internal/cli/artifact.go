@@ -27,8 +27,8 @@ func (d *ArtifactDir) Register(cmd *cobra.Command) {
 }
 
 // Save writes the artifacts of a tree into the directory, and returns failed,
-// the error of the tree. If the tree has not failed, it returns the error of the
-// writing. Otherwise it prints that. Without a directory it writes nothing.
+// the error of the tree. If the tree has not failed, it returns the error of
+// the writing. Otherwise it prints that. Without a directory it writes nothing.
 func (d *ArtifactDir) Save(ctx context.Context, program string, t TreeClient, failed error) error {
 	if *d == "" {
 		return failed
