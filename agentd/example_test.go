@@ -64,7 +64,9 @@ func serveOneTask() error {
 	if err != nil {
 		return err
 	}
-	if err := w.Serve(configs.Definitions{Agents: []configs.Agent{{Name: agent.String(), Model: "example/upper"}}}); err != nil {
+	if err := w.Serve(
+		configs.Definitions{Agents: []configs.Agent{{Name: agent.String(), Model: "example/upper"}}},
+	); err != nil {
 		return err
 	}
 	ended := make(chan error, 1)

@@ -84,7 +84,8 @@ func TestSettle(t *testing.T) {
 				if got := o.Result + o.Error; o.Kind != test.kind || !strings.HasPrefix(got, test.want) {
 					t.Errorf("got %s %q, want %s %q", o.Kind, got, test.kind, test.want)
 				}
-				if strings.Contains(test.as, "who") && !strings.HasSuffix(o.Error, "A person has let the run fail: who knows") {
+				if strings.Contains(test.as, "who") &&
+					!strings.HasSuffix(o.Error, "A person has let the run fail: who knows") {
 					t.Errorf("got %q, want the reason at its end", o.Error)
 				}
 				time.Sleep(time.Minute)
@@ -229,6 +230,7 @@ func TestSettleAfterACrash(t *testing.T) {
 }
 
 func settleAfterACrash(t *testing.T, h *harness, dir string, death settleDeath) {
+	t.Helper()
 	h.serveCommands(dir, "", configs.UnknownAsk)
 	config := agentd.Config{Sandbox: agentd.NewSandbox()}
 	root := h.submitToVictim(toolDeaths[2], config)
@@ -296,6 +298,7 @@ func TestSettledByTheOriginal(t *testing.T) {
 }
 
 func settledByTheOriginal(t *testing.T, h *harness, dir, settle, want string) {
+	t.Helper()
 	h.serveCommands(dir, "", configs.UnknownAsk)
 	h.models["ops"] = turns(
 		calls(use("run_command", "command", "printf by && printf ' the original'; echo x >> effects")), joinsResults)
@@ -303,7 +306,8 @@ func settledByTheOriginal(t *testing.T, h *harness, dir, settle, want string) {
 	var frozen atomic.Bool
 	wake := make(chan struct{})
 	h.startWorker("victim", workerOptions{Config: config, frozen: &frozen, atStep: func(s step) error {
-		if s.Op == "write" && !s.After && strings.HasSuffix(s.Subject, ".r.in.1.0") && frozen.CompareAndSwap(false, true) {
+		if s.Op == "write" && !s.After && strings.HasSuffix(s.Subject, ".r.in.1.0") &&
+			frozen.CompareAndSwap(false, true) {
 			<-wake
 		}
 		return nil

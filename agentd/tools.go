@@ -60,8 +60,12 @@ type toolOffer struct {
 func (o *toolOffer) add(t run.ServedTool, d provider.Tool) error {
 	for _, other := range o.served {
 		if other.Name == t.Name && other.FullName() != t.FullName() {
-			return fmt.Errorf("the tools %s and %s have one name for the model (%s): set a prefix in the toolset's file",
-				other.FullName(), t.FullName(), t.Name)
+			return fmt.Errorf(
+				"the tools %s and %s have one name for the model (%s): set a prefix in the toolset's file",
+				other.FullName(),
+				t.FullName(),
+				t.Name,
+			)
 		}
 		if other.Name == t.Name {
 			return nil

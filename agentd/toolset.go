@@ -42,13 +42,14 @@ type toolsets struct {
 	log  *slog.Logger
 	// changed is called after a toolset has listed other tools.
 	changed func()
+	// added has a token after replace has made sets.
+	added chan struct{}
 
 	mu sync.Mutex
-	// ctx is the context of run. It is nil before run.
-	ctx context.Context //nolint:containedctx // of the goroutines that replace starts
 	// served has the toolsets by their keys (ownKey).
 	served map[string]*servedToolset
-	loops  sync.WaitGroup
+	// waiting are the toolsets that run has not taken up.
+	waiting []*servedToolset
 }
 
 // servedToolset is one toolset that a worker serves.
@@ -57,8 +58,9 @@ type servedToolset struct {
 	set toolset.Set
 	// listed is closed after the first attempt to list the tools.
 	listed chan struct{}
-	stop   context.CancelFunc
-	calls  sync.WaitGroup
+	// removed is closed when the toolset is no longer served.
+	removed chan struct{}
+	calls   sync.WaitGroup
 
 	mu    sync.Mutex
 	tools []toolset.Tool
@@ -78,60 +80,58 @@ func (s *toolsets) replace(defs map[string]configs.Toolset) {
 			delete(before, name)
 			continue
 		}
-		t := &servedToolset{def: def, listed: make(chan struct{})}
-		t.set, t.err = s.open(def)
+		t := &servedToolset{def: def, listed: make(chan struct{}), removed: make(chan struct{})}
+		if t.set, t.err = s.open(def); t.err != nil {
+			close(t.listed)
+		} else {
+			s.waiting = append(s.waiting, t)
+		}
 		s.served[name] = t
-		s.start(t)
 	}
 	for _, old := range before {
-		old.end()
+		close(old.removed)
 	}
+	pause.Notify(s.added)
 }
 
-// start begins to list the tools of a toolset, if run was called. The caller
-// holds the lock.
-func (s *toolsets) start(t *servedToolset) {
-	if s.ctx == nil || t.stop != nil {
-		return
-	}
-	if t.set == nil {
-		close(t.listed)
-		return
-	}
-	ctx, stop := context.WithCancel(s.ctx)
-	t.stop = stop
-	s.loops.Go(func() {
-		s.follow(ctx, t)
-		t.calls.Wait()
-		t.set.Close()
-	})
-}
-
-// end ends the listing, and closes the set after its last call.
-func (t *servedToolset) end() {
-	if t.stop != nil {
-		t.stop()
-	} else if t.set != nil {
-		t.set.Close()
-	}
-}
-
-// run lists the tools of all toolsets until ctx ends, and closes them.
+// run lists the tools of all toolsets until ctx ends, and closes the sets.
 func (s *toolsets) run(ctx context.Context) error {
-	s.mu.Lock()
-	s.ctx = ctx
-	for _, t := range s.served {
-		s.start(t)
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	for {
+		s.mu.Lock()
+		waiting := s.waiting
+		s.waiting = nil
+		s.mu.Unlock()
+		for _, t := range waiting {
+			loops.Go(func() {
+				s.follow(ctx, t)
+				t.calls.Wait()
+				t.set.Close()
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.added:
+		}
 	}
-	s.mu.Unlock()
-	<-ctx.Done()
-	s.loops.Wait()
-	return nil
 }
 
 // follow lists the tools of a toolset, again whenever they change and after
-// every failure.
+// every failure, until ctx ends or the toolset is removed.
 func (s *toolsets) follow(ctx context.Context, t *servedToolset) {
+	ctx, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer stop()
+	watch.Go(func() {
+		select {
+		case <-t.removed:
+			stop()
+		case <-ctx.Done():
+		}
+	})
 	log := s.log.With(slog.String(keyToolset, t.def.Name))
 	for first := true; ; first = false {
 		changed := t.list(ctx, log)
@@ -187,7 +187,8 @@ func (t *servedToolset) list(ctx context.Context, log *slog.Logger) (changed boo
 }
 
 func sameTool(a, b toolset.Tool) bool {
-	return a.Name == b.Name && a.Description == b.Description && a.Effect == b.Effect && string(a.Schema) == string(b.Schema)
+	return a.Name == b.Name && a.Description == b.Description && a.Effect == b.Effect &&
+		string(a.Schema) == string(b.Schema)
 }
 
 // allowed returns the tools that the toolset's file allows.
@@ -195,7 +196,10 @@ func (t *servedToolset) allowed(tools []toolset.Tool) []toolset.Tool {
 	if len(t.def.Allow) == 0 {
 		return tools
 	}
-	return slices.DeleteFunc(slices.Clone(tools), func(tool toolset.Tool) bool { return !matches(t.def.Allow, tool.Name) })
+	return slices.DeleteFunc(
+		slices.Clone(tools),
+		func(tool toolset.Tool) bool { return !matches(t.def.Allow, tool.Name) },
+	)
 }
 
 // matches reports whether a name matches one of some globs.
@@ -210,8 +214,11 @@ func checkListed(tools []toolset.Tool) error {
 			len(tools), configs.MaxToolsetTools)
 	}
 	if b, _ := json.Marshal(tools); len(b) > maxCardTools {
-		return fmt.Errorf("the definitions of the toolset's tools have %d bytes, at most %d: name some of them in allow",
-			len(b), maxCardTools)
+		return fmt.Errorf(
+			"the definitions of the toolset's tools have %d bytes, at most %d: name some of them in allow",
+			len(b),
+			maxCardTools,
+		)
 	}
 	return nil
 }
@@ -418,5 +425,8 @@ func setOpener(w *Worker) func(configs.Toolset) (toolset.Set, error) {
 
 // newToolsets returns no toolsets for a worker that is being made.
 func newToolsets(w *Worker) *toolsets {
-	return &toolsets{open: setOpener(w), log: w.log, changed: func() { pause.Notify(w.agents.changed) }}
+	return &toolsets{
+		open: setOpener(w), log: w.log, added: make(chan struct{}, 1),
+		changed: func() { pause.Notify(w.agents.changed) },
+	}
 }

@@ -124,8 +124,9 @@ func TestToolsetMissing(t *testing.T) {
 		other.Name = "other"
 		h.toolsets = []configs.Toolset{set, down, other}
 		h.agents = []configs.Agent{
-			define("a", nil, withTools("", "far/*", "shop/get", "shop/none")), define("b", nil, withTools("", "down/*")),
-			define("c", nil, withTools("", "a/get")), define("d", nil, withTools("", "shop/get", "other/get")),
+			define("a", nil, withTools("", "far/*", "shop/get", "shop/none")),
+			define("b", nil, withTools("", "down/*")), define("c", nil, withTools("", "a/get")),
+			define("d", nil, withTools("", "shop/get", "other/get")),
 		}
 		h.startWorker("w", workerOptions{})
 		h.awaitReady()

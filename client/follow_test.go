@@ -36,7 +36,7 @@ func describe(e client.Event) string {
 		words = append(words, e.Cause.Text)
 	case client.Held:
 		words = append(words, e.Reason)
-	case client.Approved, client.Denied:
+	case client.Approved, client.Denied, client.Settled:
 		words = append(words, "by "+e.By, e.Reason)
 	case client.Stalled:
 		words = append(words, e.Reason)

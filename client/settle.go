@@ -67,9 +67,15 @@ func (c *Client) heldCall(ctx context.Context, r subjects.Run) (h HeldCall, ok b
 	}
 	in := s.Input.Tool
 	return HeldCall{
-		Run: r, Tool: in.Name, Arguments: provider.NewToolCall("", in.Name, in.Arguments).Arguments, Key: run.ToolKey(r),
-		Worker: s.Attempt.Worker, Began: s.Attempt.Time, Reason: s.Hold.Why,
-		Since: s.Hold.Since, Until: s.Hold.Until,
+		Run:       r,
+		Tool:      in.Name,
+		Arguments: provider.NewToolCall("", in.Name, in.Arguments).Arguments,
+		Key:       run.ToolKey(r),
+		Worker:    s.Attempt.Worker,
+		Began:     s.Attempt.Time,
+		Reason:    s.Hold.Why,
+		Since:     s.Hold.Since,
+		Until:     s.Hold.Until,
 	}, true, nil
 }
 

@@ -66,21 +66,7 @@ func TestAxe18Keys(t *testing.T) {
 		"stream = true":  inert("stream"),
 		"stream = false": func(*configs.Agent) {},
 
-		"mcp_servers = []": func(*configs.Agent) {},
-		"[[mcp_servers]]\nname = 'a'\nurl = 'https://b/mcp'\nheaders = {A = 'b'}\ntimeout = 5": func(a *configs.Agent) {
-			a.Servers = []configs.Toolset{{
-				Name: "a", Kind: configs.ToolsetMCP, URL: "https://b/mcp", Headers: map[string]string{"A": "b"}, Timeout: 5 * time.Second,
-			}}
-		},
-		"[[mcp_servers]]\nname = 'a'\nurl = 'https://b'\n[[mcp_servers]]\nname = 'c'\nurl = 'https://d'": func(a *configs.Agent) {
-			a.Servers = []configs.Toolset{
-				{Name: "a", Kind: configs.ToolsetMCP, URL: "https://b"}, {Name: "c", Kind: configs.ToolsetMCP, URL: "https://d"},
-			}
-		},
-		"mcp_servers = [{name = 'a', command = 'b', args = ['c'], transport = 'stdio'}]\n[approve]\ntools = ['a/x']": func(a *configs.Agent) {
-			a.Servers = []configs.Toolset{{Name: "a", Kind: configs.ToolsetMCP, Command: []string{"b", "c"}}}
-			a.Approve = []string{"a/x"}
-		},
+		"mcp_servers = []":                func(*configs.Agent) {},
 		"artifacts.enabled = false":       func(*configs.Agent) {},
 		"artifacts.default_write = true":  func(*configs.Agent) {},
 		"[artifacts]\n":                   func(*configs.Agent) {},
@@ -151,20 +137,6 @@ func TestWorkdirVariables(t *testing.T) {
 // error that says what to do. So are values that axe refuses, and typos.
 func TestAxe18Refuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"[[mcp_servers]]\nname = 'a'\ntransport = 'sse'\nurl = 'https://b'": `3: mcp_servers: mcp_servers[0].transport: ` +
-			`"sse" is no longer part of the protocol: use streamable-http, with the server's own path`,
-		"mcp_servers = [{name = 'a', url = 'https://b'}, {url = 'https://b'}]": "3: mcp_servers: mcp_servers[1].name is required",
-		"mcp_servers = [{name = 'a', transport = 'streamable-http'}]":          "3: mcp_servers: mcp_servers[0].url is required",
-		"mcp_servers = [{name = 'a', transport = 'stdio'}]":                    "3: mcp_servers: mcp_servers[0].command is required",
-		"mcp_servers = [{name = 'a', transport = 'http', url = 'https://b'}]": "3: mcp_servers: mcp_servers[0].transport must " +
-			"be one of: streamable-http, stdio",
-		"mcp_servers = [{name = 'a', url = 'b'}]": `3: mcp_servers: mcp_servers[0].url: must be an http or https URL, got "b"`,
-		"mcp_servers = [{name = 'a', url = 3}]":   "3: mcp_servers: mcp_servers[0].url must be a string",
-		"mcp_servers = [{name = 'a', urls = ''}]": `3: mcp_servers: mcp_servers[0]: unknown key; did you mean "url"?`,
-		"mcp_servers = [{name = 'a', command = 'b', env = ['NATS_URL']}]": "3: mcp_servers: mcp_servers[0].env: NATS_URL " +
-			"leads to the bus: no tool gets it",
-		"mcp_servers = [{name = 'a', url = 'https://b'}, {name = 'a', url = 'https://c'}]": `3: mcp_servers: two servers ` +
-			`are named "a"`,
 		"mcp_servers = 'a'": "3: mcp_servers: must be a list of tables",
 		"[mcp_servers]\n":   "3: mcp_servers: must be a list of tables",
 		"[artifacts]\nenabled = true\ndir = 'x'": "4: artifacts.enabled: artifacts here belong to the tree, " +

@@ -52,7 +52,10 @@ func LoadAll(dir string) (Definitions, error) {
 	for _, file := range files {
 		t, err := LoadToolset(file)
 		if err == nil && slices.ContainsFunc(agents, func(a Agent) bool { return a.Name == t.Name }) {
-			err = &Error{File: file, Message: fmt.Sprintf("an agent is named %q too: a name is an agent or a toolset", t.Name)}
+			err = &Error{
+				File:    file,
+				Message: fmt.Sprintf("an agent is named %q too: a name is an agent or a toolset", t.Name),
+			}
 		}
 		if err != nil {
 			errs = append(errs, err)

@@ -395,7 +395,8 @@ var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"}
 func checkRequest(key string, tool ToolsetTool) *Error {
 	switch {
 	case tool.Method != "" && !slices.Contains(methods, tool.Method):
-		return invalid(key+".method", fmt.Sprintf("must be one of %s, got %q", strings.Join(methods, ", "), tool.Method))
+		known := strings.Join(methods, ", ")
+		return invalid(key+".method", fmt.Sprintf("must be one of %s, got %q", known, tool.Method))
 	case tool.URL != "":
 		return checkURL(key+".url", placeholder.ReplaceAllString(tool.URL, "x"))
 	case strings.ContainsAny(placeholder.ReplaceAllString(tool.Subject, "x"), " \t*>{}"):

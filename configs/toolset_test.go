@@ -54,9 +54,15 @@ type = "string"
 		t.Fatal(err)
 	}
 	want := configs.Toolset{
-		Name: "shop", Description: "The shop", Kind: configs.ToolsetHTTP, Allow: []string{"get_*", "refund"},
-		Prefix: "shop_", Timeout: 30 * time.Second, Required: true, Workdir: filepath.Join(filepath.Dir(got.File), "data"),
-		Headers: map[string]string{"Authorization": "Bearer s3cret"},
+		Name:        "shop",
+		Description: "The shop",
+		Kind:        configs.ToolsetHTTP,
+		Allow:       []string{"get_*", "refund"},
+		Prefix:      "shop_",
+		Timeout:     30 * time.Second,
+		Required:    true,
+		Workdir:     filepath.Join(filepath.Dir(got.File), "data"),
+		Headers:     map[string]string{"Authorization": "Bearer s3cret"},
 		Tools: map[string]configs.ToolsetTool{"refund": {
 			ToolConfig: configs.ToolConfig{
 				Effect: configs.ToolIdempotent, Timeout: 5 * time.Second, OnUnknown: configs.UnknownFail,
@@ -65,7 +71,8 @@ type = "string"
 			Headers:    map[string]string{"Accept": "text/plain"},
 			Parameters: []byte(`{"properties":{"id":{"type":"string"}},"required":["id"],"type":"object"}`),
 		}},
-		File: got.File, Digest: got.Digest,
+		File:   got.File,
+		Digest: got.Digest,
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(got.Digest) != 64 {
 		t.Errorf("digest %q, (-want +got):\n%s", got.Digest, diff)
@@ -98,23 +105,47 @@ func TestInvalidToolsets(t *testing.T) {
 		{"", `kind: must be mcp, command, http or nats, got ""`},
 		{"kind = 'mpc'", `:1: kind: must be mcp, command, http or nats, got "mpc"`},
 		{"kind = 'mcp'", "kind: a toolset of the kind mcp has either command or url"},
-		{"kind = 'mcp'\ncommand = ['a']\nurl = 'http://b'", "kind: a toolset of the kind mcp has either command or url"},
+		{
+			"kind = 'mcp'\ncommand = ['a']\nurl = 'http://b'",
+			"kind: a toolset of the kind mcp has either command or url",
+		},
 		{"kind = 'mcp'\nurl = 'b'", `:2: url: must be an http or https URL, got "b"`},
 		{"kind = 'mcp'\nurl = 'http://b'\nenv = ['A']", ":3: env: is for a server that is started with command"},
-		{"kind = 'mcp'\ncommand = ['a']\nenv = ['NATS_CREDS']", ":3: env: NATS_CREDS leads to the bus: no tool gets it"},
+		{
+			"kind = 'mcp'\ncommand = ['a']\nenv = ['NATS_CREDS']",
+			":3: env: NATS_CREDS leads to the bus: no tool gets it",
+		},
 		{"kind = 'mcp'\ncommand = ['a']\nheaders = { a = 'b' }", ":3: headers: are for a server with a url"},
-		{"kind = 'mcp'\nurl = 'http://b'\nheaders = { a = '${AXE_NO_SUCH}' }", ":3: headers: a: the variable AXE_NO_SUCH is not set"},
-		{"kind = 'mcp'\nurl = 'http://b'" + act + "url = 'http://c'", `tool.act.url: a tool of the kind mcp has no url`},
+		{
+			"kind = 'mcp'\nurl = 'http://b'\nheaders = { a = '${AXE_NO_SUCH}' }",
+			":3: headers: a: the variable AXE_NO_SUCH is not set",
+		},
+		{
+			"kind = 'mcp'\nurl = 'http://b'" + act + "url = 'http://c'",
+			`tool.act.url: a tool of the kind mcp has no url`,
+		},
 		{"kind = 'http'", "kind: a toolset of the kind http needs a table [tool.NAME] for each tool"},
 		{"kind = 'http'\ncommand = ['a']", ":2: command: a toolset of the kind http has no command"},
 		{"kind = 'http'" + act + "method = 'GET'", "tool.act: a tool of the kind http needs url"},
 		{"kind = 'http'" + act + "url = 'http://a'\nmethod = 'get'", `tool.act.method: must be one of GET, POST`},
 		{"kind = 'command'" + act + "command = ['a']\neffect = 'never'", "tool.act.effect must be one of"},
-		{"kind = 'command'" + act + "command = ['a']\ncomand = ['a']", `tool.act.comand: unknown key; did you mean "tool.act.command"?`},
-		{"kind = 'command'" + act + "command = ['a']\nparameters = { type = 'array' }", `must be a JSON Schema with type = "object"`},
-		{"kind = 'command'\n[tool.'a b']\ncommand = ['a']", `a tool's name has at most 64 letters, digits, _ and -, got "a b"`},
+		{
+			"kind = 'command'" + act + "command = ['a']\ncomand = ['a']",
+			`tool.act.comand: unknown key; did you mean "tool.act.command"?`,
+		},
+		{
+			"kind = 'command'" + act + "command = ['a']\nparameters = { type = 'array' }",
+			`must be a JSON Schema with type = "object"`,
+		},
+		{
+			"kind = 'command'\n[tool.'a b']\ncommand = ['a']",
+			`a tool's name has at most 64 letters, digits, _ and -, got "a b"`,
+		},
 		{"kind = 'command'\nallow = ['[']" + act + "command = ['a']", `:2: allow: "[" is no glob`},
-		{"kind = 'command'\nprefix = 'a/'" + act + "command = ['a']", `:2: prefix: must have letters, digits, _ and - alone`},
+		{
+			"kind = 'command'\nprefix = 'a/'" + act + "command = ['a']",
+			`:2: prefix: must have letters, digits, _ and - alone`,
+		},
 		{"kind = 'nats'" + act + "subject = 'a.*'", `must be a subject without wildcards, got "a.*"`},
 		{"kind = 'nats'\nservice = 'a'" + act + "subject = 'a'", "the service describes its tools"},
 	} {
@@ -146,7 +177,11 @@ func TestToolsetDir(t *testing.T) {
 func TestToolsOfToolsets(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ text, want string }{
-		{"tools = ['a/*', 'b/x']\n[approve]\ntools = ['a/del_*', 'b/x']\n[policy]\ntools = ['a/*', 'b/x', 'read_file']", ""},
+		{
+			"tools = ['a/*', 'b/x']\n[approve]\ntools = ['a/del_*', 'b/x']\n" +
+				"[policy]\ntools = ['a/*', 'b/x', 'read_file']",
+			"",
+		},
 		{"tools = ['a/']", `"a/" names no tool: write "a/*"`},
 		{"tools = ['a b/x']", "tools:"},
 		{"tools = ['a/[']", `"[" is no glob`},
@@ -159,7 +194,8 @@ func TestToolsOfToolsets(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := configs.Load(file)
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+		if test.want == "" && err != nil ||
+			test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s\ngot  %v\nwant %q", test.text, err, test.want)
 		}
 	}

@@ -14,8 +14,19 @@ import (
 // validate returns the first error in the values of a.
 func validate(a Agent) *Error {
 	return cmp.Or(
-		checkName(a), checkModel(a), checkAgents("sub_agents", a.SubAgents...), checkNumbers(a), checkDelegation(a),
-		checkTools(a), checkArtifacts(a), checkSandbox("sandbox", a.Sandbox), checkPolicy(a), checkParams(a), checkRetry(a),
+		checkName(a),
+		checkModel(a),
+		checkAgents("sub_agents", a.SubAgents...),
+		checkNumbers(a),
+		checkDelegation(a),
+		checkTools(
+			a,
+		),
+		checkArtifacts(a),
+		checkSandbox("sandbox", a.Sandbox),
+		checkPolicy(a),
+		checkParams(a),
+		checkRetry(a),
 		checkSupervision(a),
 	)
 }

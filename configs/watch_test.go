@@ -35,14 +35,15 @@ url = "https://example.com/{name}"
 		done := make(chan error)
 		go func() {
 			done <- configs.Watch(ctx, dir, 0, func(defs configs.Definitions, err error) {
-				report := strings.Join(names(defs.Agents), " ")
+				var report strings.Builder
+				report.WriteString(strings.Join(names(defs.Agents), " "))
 				for _, t := range defs.Toolsets {
-					report += " " + t.Name + "/"
+					report.WriteString(" " + t.Name + "/")
 				}
 				if err != nil {
-					report += "!"
+					report.WriteString("!")
 				}
-				reports <- report
+				reports <- report.String()
 			})
 		}()
 		synctest.Wait()
@@ -64,7 +65,11 @@ url = "https://example.com/{name}"
 			{"mended", func() error { write(t, dir, "b.toml", agent("b")); return nil }, "a b"},
 			{"a directory of toolsets", func() error { return os.Mkdir(tools, 0o700) }, ""},
 			{"a toolset", func() error { write(t, tools, "web.toml", web); return nil }, "a b web/"},
-			{"a toolset with the name of an agent", func() error { write(t, tools, "b.toml", web); return nil }, "a b web/!"},
+			{
+				"a toolset with the name of an agent",
+				func() error { write(t, tools, "b.toml", web); return nil },
+				"a b web/!",
+			},
 			{"renamed", func() error { return os.Rename(tools+"/b.toml", tools+"/c.toml") }, "a b c/ web/"},
 			{"no toolsets", func() error { return os.RemoveAll(tools) }, "a b"},
 			{"removed", func() error { return os.Remove(file) }, "b"},

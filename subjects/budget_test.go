@@ -20,7 +20,8 @@ func TestScopesRoundTrip(t *testing.T) {
 			s := Scope{
 				Path: p,
 				Budget: Budget{
-					bound.Draw(t, "agents"), bound.Draw(t, "turns"), bound.Draw(t, "tokens"), bound.Draw(t, "tool calls"),
+					bound.Draw(t, "agents"), bound.Draw(t, "turns"), bound.Draw(t, "tokens"),
+					bound.Draw(t, "tool calls"),
 				},
 			}
 			if s.Budget != (Budget{}) {

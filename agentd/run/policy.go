@@ -31,7 +31,8 @@ func (p Policy) MayCall(agent string) bool {
 
 // MayUse reports whether a tool may be used (ServedTool.FullName).
 func (p Policy) MayUse(tool string) bool {
-	return p.Tools == nil || slices.ContainsFunc(p.Tools, func(permitted string) bool { return permits(permitted, tool) })
+	return p.Tools == nil ||
+		slices.ContainsFunc(p.Tools, func(permitted string) bool { return permits(permitted, tool) })
 }
 
 // permits reports whether an entry of a policy permits a tool, or every tool

@@ -252,8 +252,13 @@ func ofToolset(c agentd.Card, glob string, workers []string) (all []listedTool) 
 			continue
 		}
 		l := listedTool{
-			Name: c.Name + "/" + t.Name, As: t.As, Kind: c.Toolset, Effect: string(t.Effect), Description: t.Description,
-			Schema: t.Schema, Workers: workers,
+			Name:        c.Name + "/" + t.Name,
+			As:          t.As,
+			Kind:        c.Toolset,
+			Effect:      string(t.Effect),
+			Description: t.Description,
+			Schema:      t.Schema,
+			Workers:     workers,
 		}
 		if t.Timeout > 0 {
 			l.Timeout = t.Timeout.String()
@@ -261,7 +266,9 @@ func ofToolset(c agentd.Card, glob string, workers []string) (all []listedTool) 
 		all = append(all, l)
 	}
 	if len(all) == 0 {
-		all = []listedTool{{Name: c.Name + "/" + glob, Kind: c.Toolset, Workers: workers, Problem: "the toolset has no such tool"}}
+		all = []listedTool{
+			{Name: c.Name + "/" + glob, Kind: c.Toolset, Workers: workers, Problem: "the toolset has no such tool"},
+		}
 	}
 	return all
 }

@@ -139,7 +139,10 @@ func (t *toolsCall) find(ctx context.Context, conn *bus.Conn, set, name string) 
 	case err != nil:
 		return agentd.OfferedTool{}, err
 	case !ok:
-		return agentd.OfferedTool{}, unknown("no worker serves a toolset %s; axe tools lists the tools that are there", set)
+		return agentd.OfferedTool{}, unknown(
+			"no worker serves a toolset %s; axe tools lists the tools that are there",
+			set,
+		)
 	case card.Toolset == "":
 		return agentd.OfferedTool{}, unknown("%s is an agent, and no toolset: use axe run or axe submit", set)
 	case card.Problem != "":

@@ -162,7 +162,7 @@ func activity(e client.Event) string {
 		return turn + " was approved"
 	case client.Denied:
 		return turn + " was denied"
-	case client.Cancelled, client.Interrupted:
+	case client.Cancelled, client.Interrupted, client.Settled:
 		return string(e.Kind)
 	case client.Held, client.MailReceived, client.TimedOut:
 	}

@@ -126,7 +126,8 @@ func (c Caller) admit(tc provider.ToolCall) (refusal run.Call, ok bool) {
 	slash := c.isSlashCall(tc)
 	t, served := c.Start.ServedTool(tc.Name)
 	switch {
-	case served && !c.Start.Policy.MayUse(t.FullName()), !served && delegates(tc.Name) && !c.Start.Policy.MayUse(tc.Name):
+	case served && !c.Start.Policy.MayUse(t.FullName()),
+		!served && delegates(tc.Name) && !c.Start.Policy.MayUse(tc.Name):
 		return refused(tc, run.KindPolicy, "not permitted by policy"), false
 	case slash && tc.Name == malformedCommand:
 		return run.Call{Error: tc.Arguments["error"], Kind: run.KindError}, false

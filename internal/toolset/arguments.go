@@ -14,22 +14,34 @@ import (
 // tool's schema. A schema that refers to other documents, or that this process
 // cannot read, fits all arguments: the server of the tool checks them then.
 func (t Tool) Check(arguments json.RawMessage) error {
-	var schema jsonschema.Schema
-	if json.Unmarshal(t.Schema, &schema) != nil {
+	resolved := t.resolved()
+	if resolved == nil {
 		return nil
-	}
-	resolved, err := schema.Resolve(nil)
-	if err != nil {
-		return nil //nolint:nilerr // see above
 	}
 	var value map[string]any
 	if err := json.Unmarshal(arguments, &value); err != nil || value == nil {
 		return errors.New("the arguments must be a JSON object")
 	}
 	if err := resolved.Validate(value); err != nil {
-		return fmt.Errorf("the arguments do not fit the tool's schema: %s", strings.TrimPrefix(err.Error(), "validating root: "))
+		return fmt.Errorf(
+			"the arguments do not fit the tool's schema: %s",
+			strings.TrimPrefix(err.Error(), "validating root: "),
+		)
 	}
 	return nil
+}
+
+// resolved returns the tool's schema, nil if it cannot be read.
+func (t Tool) resolved() *jsonschema.Resolved {
+	var schema jsonschema.Schema
+	if json.Unmarshal(t.Schema, &schema) != nil {
+		return nil
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		return nil
+	}
+	return resolved
 }
 
 // arguments decodes the arguments of a call. Numbers keep all of their digits.

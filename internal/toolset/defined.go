@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 
 	"github.com/axebus/axe/configs"
 )
@@ -76,7 +77,7 @@ func scalar(name string, args map[string]any) (string, error) {
 	case json.Number:
 		return v.String(), nil
 	case bool:
-		return fmt.Sprint(v), nil
+		return strconv.FormatBool(v), nil
 	}
 	return "", fmt.Errorf("%s must be a string, a number, true or false", name)
 }

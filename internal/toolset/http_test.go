@@ -44,7 +44,13 @@ func TestHTTP(t *testing.T) {
 	for _, test := range []struct {
 		name, method, url, arguments, want string
 	}{
-		{"get", "", "/a/{id}", `{"id":"x/y?z","n":12345678901234567890,"b":true}`, "GET /a/x%2Fy%3Fz?b=true&n=12345678901234567890  "},
+		{
+			"get",
+			"",
+			"/a/{id}",
+			`{"id":"x/y?z","n":12345678901234567890,"b":true}`,
+			"GET /a/x%2Fy%3Fz?b=true&n=12345678901234567890  ",
+		},
 		{"list", "GET", "/a?q={q}", `{"q":"a&b","tag":["x","y"],"none":null}`, "GET /a?q=a%26b&tag=x&tag=y  "},
 		{"post", "POST", "/a/{id}", `{"id":7,"deep":{"n":1.50}}`, `POST /a/7 application/json {"deep":{"n":1.50}}`},
 		{"delete", "DELETE", "/a/{id}", `{"id":"7"}`, "DELETE /a/7  "},
@@ -94,7 +100,9 @@ func TestHTTPAnswers(t *testing.T) {
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	call := func(path string) (toolset.Result, error) {
-		return httpSet(configs.ToolsetTool{Method: "POST", URL: s.URL + path + "?key=s3cret"}).Call(t.Context(), callOf("{}"))
+		return httpSet(
+			configs.ToolsetTool{Method: "POST", URL: s.URL + path + "?key=s3cret"},
+		).Call(t.Context(), callOf("{}"))
 	}
 	r, err := call("/image")
 	if err != nil || len(r.Files) != 1 || r.Files[0].Name != "act.png" || string(r.Files[0].Bytes) != "\x89PNG\x00" ||
@@ -136,7 +144,9 @@ func TestHTTPLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = l.Close()
-	_, err = httpSet(configs.ToolsetTool{Method: "POST", URL: "http://" + l.Addr().String()}).Call(t.Context(), callOf("{}"))
+	_, err = httpSet(
+		configs.ToolsetTool{Method: "POST", URL: "http://" + l.Addr().String()},
+	).Call(t.Context(), callOf("{}"))
 	if err == nil || errors.Is(err, toolset.ErrLost) {
 		t.Errorf("got %v, want an error that is not ErrLost", err)
 	}

@@ -178,7 +178,11 @@ func (s *natsSet) subjectOf(ctx context.Context, tool string) (string, error) {
 // token returns an argument as one token of a subject.
 func token(name, value string) (string, error) {
 	if value == "" || strings.ContainsAny(value, ".*> \t\r\n\x00") {
-		return "", fmt.Errorf("%s must be one token of a subject, without dots, blanks and wildcards, got %q", name, value)
+		return "", fmt.Errorf(
+			"%s must be one token of a subject, without dots, blanks and wildcards, got %q",
+			name,
+			value,
+		)
 	}
 	return value, nil
 }

@@ -51,7 +51,9 @@ func TestNATSService(t *testing.T) {
 	}
 	const schema = `{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}`
 	if err := service.AddEndpoint("get", micro.HandlerFunc(func(r micro.Request) {
-		_ = r.Respond([]byte(r.Headers().Get("Nats-Msg-Id") + " " + r.Headers().Get("Axe-Key") + " " + string(r.Data())))
+		_ = r.Respond(
+			[]byte(r.Headers().Get("Nats-Msg-Id") + " " + r.Headers().Get("Axe-Key") + " " + string(r.Data())),
+		)
 	}), micro.WithEndpointSubject("orders.get"), micro.WithEndpointMetadata(map[string]string{
 		"description": "Returns an order.", "schema": schema, "effect": "read",
 	})); err != nil {
@@ -100,7 +102,10 @@ func TestNATSSubject(t *testing.T) {
 	if _, err := set.Call(t.Context(), callOf(`{"id":"7"}`)); !errors.Is(err, bus.ErrNoResponder) {
 		t.Errorf("got %v, want that nothing answers", err)
 	}
-	if _, err := nc.Subscribe("orders.*.get", func(m *nats.Msg) { _ = m.Respond([]byte(m.Subject + string(m.Data))) }); err != nil {
+	if _, err := nc.Subscribe(
+		"orders.*.get",
+		func(m *nats.Msg) { _ = m.Respond([]byte(m.Subject + string(m.Data))) },
+	); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := nc.Subscribe("silent", func(*nats.Msg) {}); err != nil {

@@ -159,9 +159,10 @@ func (s *history) verdict(answer string) {
 	s.outcome("r-1-1", 90, run.Outcome{Result: answer})
 }
 
-// inputOf returns the input of the run that a call on the log makes.
-func (s *history) inputOf(path string, turn, index int) run.Input {
-	e := s.entryNamed(fmt.Sprintf("log %s %d", path, turn))
+// inputOf returns the input of the run that a call of the root's first turn
+// makes.
+func (s *history) inputOf(index int) run.Input {
+	e := s.entryNamed("log r 1")
 	body, err := json.Marshal(e)
 	if err != nil {
 		s.tb.Fatal(err)
@@ -181,7 +182,7 @@ func (s *history) toolRun(first run.Attempt, onUnknown run.OnUnknown) {
 	e := s.turn("r", 1, 20, 10, deadline, "r-1-0")
 	e.Answer.ToolCalls[0] = provider.NewToolCall("0", "pay", []byte(`{}`))
 	e.Calls[0] = run.Call{Op: run.OpTool, Agent: "a", Effect: run.ToolOnce, OnUnknown: onUnknown, Deadline: deadline}
-	s.call("r-1-0", 30, deadline).body = s.inputOf("r", 1, 0)
+	s.call("r-1-0", 30, deadline).body = s.inputOf(0)
 	s.ms["call r-1-0"].Subject = s.run("r-1-0").ToolCall()
 	for i, attempt := range []run.Attempt{first, {ID: "second"}} {
 		e := &run.Entry{Index: i + 1, Kind: run.EntryStarted, Trigger: 30, Seen: 30, Worker: "w1", Attempt: &attempt}
@@ -222,7 +223,7 @@ func (s *history) toolRuns() {
 	}
 	for i, path := range paths {
 		seq := uint64(30 + 10*i)
-		s.call(path, seq, deadline).body = s.inputOf("r", 1, i)
+		s.call(path, seq, deadline).body = s.inputOf(i)
 		s.ms["call "+path].Subject = s.run(path).ToolCall()
 		s.outcome(path, seq+20, run.Outcome{})
 	}

@@ -45,7 +45,7 @@ func newMailHistory(tb testing.TB) *history {
 	fork := subjects.Root.Child(1, 0)
 	first := run.Call{Op: run.OpFork, Agent: "lead", To: fork, Deadline: deadline, Task: "one"}
 	s.callsOfAnyKind("r", 1, 20, 10, 10, first)
-	s.call("r-1-0", 30, deadline).body = s.inputOf("r", 1, 0)
+	s.call("r-1-0", 30, deadline).body = s.inputOf(0)
 	s.idle("r-1-0", 1, 40, 30)
 	s.idleNotice("r-1-0", 1, 50, 30)
 	s.callsOfAnyKind("r", 2, 60, 10, 50, run.Call{Op: run.OpSend, Agent: "lead", To: fork, Task: "more"})

@@ -125,7 +125,7 @@ func TestRaces(t *testing.T) {
 			// The timer was set for the review.
 			s.put("due", 100, s.run("r").Due(1), "{}")
 			s.put("fired", 101, s.run("r").Fired(1), "{}")
-			s.call("r-1-0", 110, deadline).body = s.inputOf("r", 1, 0)
+			s.call("r-1-0", 110, deadline).body = s.inputOf(0)
 			s.outcome("r-1-0", 120, run.Outcome{})
 			s.outcome("r", 130, run.Outcome{})
 		}},

@@ -170,7 +170,12 @@ func TestDefinitionsOfToolsets(t *testing.T) {
 	}{
 		{"valid", configs.Definitions{Toolsets: []configs.Toolset{web}}, nil, 1},
 		{"invalid", configs.Definitions{}, invalid, 1},
-		{"its name is taken", configs.Definitions{Agents: []configs.Agent{{Name: "web", File: "agents/web.toml"}}}, invalid, 0},
+		{
+			"its name is taken",
+			configs.Definitions{Agents: []configs.Agent{{Name: "web", File: "agents/web.toml"}}},
+			invalid,
+			0,
+		},
 	} {
 		good, _ := d.merge(t.Context(), step.defs, step.err)
 		if len(good.Toolsets) != step.want {
