@@ -78,6 +78,35 @@ func TestToolset(t *testing.T) {
 	})
 }
 
+// TestToolsetNeedsNoRead: an agent with 100 tools of a toolset takes no read
+// more than one without tools: one for each submission.
+func TestToolsetNeedsNoRead(t *testing.T) {
+	t.Parallel()
+	withPartitions(t, 1, func(h *harness) {
+		tools := map[string]configs.ToolsetTool{}
+		for i := range 100 {
+			tools[fmt.Sprintf("tool%d", i)] = configs.ToolsetTool{URL: "http://127.0.0.1:1/"}
+		}
+		h.toolsets = []configs.Toolset{{Name: "set", Kind: configs.ToolsetHTTP, Tools: tools}}
+		h.agents = []configs.Agent{define("clerk", nil, withTools("", "set/*"))}
+		w := h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		h.expectCompleted(h.submit("clerk", "first"), "clerk")
+		began := time.Now()
+		before := w.conn.Stats().Reads
+		const n = 20
+		for range n {
+			h.expectCompleted(h.submit("clerk", "go"), "clerk")
+		}
+		if reads := w.conn.Stats().Reads - before; reads < n || reads > n+presenceReads(began) {
+			t.Errorf("%d reads for %d submissions, want one for each", reads, n)
+		}
+		if offered := h.requests("clerk")[0].Tools; len(offered) != 100 {
+			t.Errorf("%d tools were offered, want 100", len(offered))
+		}
+	})
+}
+
 // TestToolsetLost: a request that was sent, and of which no answer came, may
 // have taken effect. The outcome is unknown, unless the tool may be called
 // again.

@@ -248,6 +248,24 @@ func TestSessionForgotten(t *testing.T) {
 	}
 }
 
+// noted is a writer that tells the session of an answer before it writes.
+type noted struct {
+	http.ResponseWriter
+	session func(id string)
+}
+
+func (n noted) WriteHeader(code int) {
+	n.session(n.Header().Get("Mcp-Session-Id"))
+	n.ResponseWriter.WriteHeader(code)
+}
+
+func (n noted) Write(b []byte) (int, error) {
+	n.session(n.Header().Get("Mcp-Session-Id"))
+	return n.ResponseWriter.Write(b)
+}
+
+func (n noted) Flush() { _ = http.NewResponseController(n.ResponseWriter).Flush() }
+
 // forgetful is a server with sessions that answers an unknown one with a code.
 func forgetful(h http.Handler, code int) http.Handler {
 	var mu sync.Mutex
@@ -260,10 +278,11 @@ func forgetful(h http.Handler, code int) http.Handler {
 			http.Error(w, "no session", code)
 			return
 		}
-		h.ServeHTTP(w, r)
-		mu.Lock()
-		defer mu.Unlock()
-		known[w.Header().Get("Mcp-Session-Id")] = true
+		h.ServeHTTP(noted{w, func(id string) {
+			mu.Lock()
+			defer mu.Unlock()
+			known[id] = true
+		}}, r)
 	})
 }
 

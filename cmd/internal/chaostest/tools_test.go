@@ -2,6 +2,7 @@ package chaostest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -37,17 +39,14 @@ const toolsOfTree = 5
 // their results.
 func (q parsedRequest) useTools(invoke func(tool string, arguments any)) (answer string) {
 	tree, _, below := strings.Cut(q.label, ".")
-	command := func(effect run.ToolEffect) {
-		invoke("run_command", map[string]string{"command": fmt.Sprintf(noteEffect, effect)})
-	}
 	file := tree + "/a.txt"
 	switch {
 	case len(q.results) > 0:
 		return q.label + "(" + strings.Join(q.results, "|") + ")"
 	case below:
-		command(run.ToolIdempotent)
+		invoke("note", map[string]string{})
 	default:
-		command(run.ToolOnce)
+		invoke("run_command", map[string]string{"command": fmt.Sprintf(noteEffect, run.ToolOnce)})
 		invoke("call_agent", map[string]string{"agent": "again", "task": tree + ".again"})
 		invoke("write_file", map[string]string{"path": file, "content": "one\n"})
 		invoke("edit_file", map[string]string{"path": file, "old_string": "one", "new_string": "two"})
@@ -79,8 +78,8 @@ func known(answer string) string {
 	})
 }
 
-// writeToolAgents makes the agents lead and again in a directory. Both work in
-// the directory work.
+// writeToolAgents makes the agents lead and again in a directory, and the
+// toolset of again. All of them work in the directory work.
 func writeToolAgents(dir, work string) error {
 	for name, more := range map[string]string{
 		"lead": `description = "uses every tool"
@@ -89,10 +88,8 @@ sub_agents = ["again"]
 [tool.run_command]
 effect = "once"
 `,
-		"again": `description = "runs a command that may run again"
-tools = ["run_command"]
-[tool.run_command]
-effect = "idempotent"
+		"again": `description = "uses a tool of a toolset that may be called again"
+tools = ["set/note"]
 `,
 	} {
 		toml := fmt.Sprintf("name = %q\nmodel = \"ollama/tools\"\nworkdir = %q\n%s", name, work, more)
@@ -101,7 +98,15 @@ effect = "idempotent"
 			return err
 		}
 	}
-	return os.Mkdir(filepath.Join(work, filepath.Dir(effectsFile)), 0o700)
+	set := fmt.Sprintf("kind = \"command\"\nworkdir = %q\n[sandbox]\nwrite = [\"effects\"]\n"+
+		"[tool.note]\neffect = \"idempotent\"\ncommand = [\"/bin/sh\", \"-c\", %q]\n",
+		work, fmt.Sprintf(noteEffect, run.ToolIdempotent))
+	tools := configs.ToolsetDir(dir)
+	return errors.Join(
+		os.Mkdir(filepath.Join(work, filepath.Dir(effectsFile)), 0o700),
+		os.Mkdir(tools, 0o700),
+		os.WriteFile(filepath.Join(tools, "set.toml"), []byte(set), 0o600),
+	)
 }
 
 // toolFleet is a server, and three workers of which one after the other is
