@@ -26,6 +26,9 @@ type verdict struct {
 // still ask, if it read the run before.
 const clockSlack = 500 * time.Millisecond
 
+// holdingUp are the faults that hold a worker up.
+var holdingUp = []kind{stopWorker, holdConn, slowConn, haltServer, dragServer}
+
 func (v *verdict) blame(format string, args ...any) {
 	v.wrong = append(v.wrong, fmt.Sprintf(format, args...))
 }
@@ -124,11 +127,13 @@ func (h *harness) runs(v *verdict, r *record, trees int) {
 // repeated says why a second request for a turn is wrong; "" if a fault
 // explains it. A fault explains requests in flight until its lease has expired.
 // A request that began after the answer was stored is explained only by a fault
-// that held its worker up between the read of the run and the request.
+// that held its worker up between the read of the run and the request: a fault
+// of the worker or its connection, or a server that stood still and then had to
+// answer everything at once.
 func (h *harness) repeated(before, again *modelRequest, k storedTurn) string {
 	lease := h.ackWait + time.Second
 	if !k.at.IsZero() && again.begin.After(k.at.Add(clockSlack)) {
-		if !h.hits.struck(again.worker, k.at, again.begin, clockSlack, stopWorker, holdConn, slowConn) {
+		if !h.hits.struck(again.worker, k.at, again.begin, clockSlack, holdingUp...) {
 			return "after its answer was stored"
 		}
 		return ""
