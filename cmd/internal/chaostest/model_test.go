@@ -163,7 +163,7 @@ func (q parsedRequest) answer() map[string]any {
 			text = strings.Join(lines, "\n")
 		}
 		return map[string]any{"role": "assistant", "content": text}
-	case q.tools["run_command"]:
+	case q.tools["run_command"], q.tools["note"]:
 		if text = q.useTools(invoke); len(calls) == 0 {
 			return map[string]any{"role": "assistant", "content": text}
 		}

@@ -120,7 +120,8 @@ func (v *toolVerdict) call(at subjects.Run, in *run.ToolInput, o storedTurn, all
 		v.blame("%s at %s ended as %s", in.Name, at, o.kind)
 	}
 	unknown := o.kind == run.KindUnknown
-	if in.Name != "run_command" {
+	ofToolset := in.Name == "note"
+	if in.Name != "run_command" && !ofToolset {
 		// An edit tells from its file whether it was made.
 		if unknown {
 			v.blame("%s at %s may have taken effect, which its file tells", in.Name, at)
@@ -128,7 +129,7 @@ func (v *toolVerdict) call(at subjects.Run, in *run.ToolInput, o storedTurn, all
 		return
 	}
 	of := effectOf{at.Tree.String() + "." + at.Path.String(), run.ToolOnce}
-	if at.Agent.String() == "again" {
+	if ofToolset {
 		of.effect = run.ToolIdempotent
 	}
 	nonces := all[of]
