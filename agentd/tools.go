@@ -89,6 +89,13 @@ func (o *toolOffer) addBuiltin(name string) error {
 	}, t.Definition)
 }
 
+// addOffered adds a tool on a card. By serves the tool under the given name.
+func (o *toolOffer) addOffered(t OfferedTool, by, name string) error {
+	return o.add(run.ServedTool{
+		Name: t.As, By: by, Tool: name, Effect: t.Effect, Timeout: t.Timeout, OnUnknown: t.OnUnknown,
+	}, provider.Tool{Description: t.Description, Schema: t.Schema})
+}
+
 // addToolset adds the tools on the card of a toolset that a glob matches.
 func (o *toolOffer) addToolset(c Card, glob string) error {
 	found := false
@@ -97,10 +104,7 @@ func (o *toolOffer) addToolset(c Card, glob string) error {
 			continue
 		}
 		found = true
-		err := o.add(run.ServedTool{
-			Name: t.As, By: c.Name, Tool: t.Name, Effect: t.Effect, Timeout: t.Timeout, OnUnknown: t.OnUnknown,
-		}, provider.Tool{Description: t.Description, Schema: t.Schema})
-		if err != nil {
+		if err := o.addOffered(t, c.Name, t.Name); err != nil {
 			return err
 		}
 	}
@@ -165,11 +169,7 @@ func (o *toolOffer) addServers() error {
 			if slices.Contains(o.def.Tools, t.As) {
 				continue
 			}
-			err := o.add(run.ServedTool{
-				Name: t.As, By: o.def.Name, Tool: c.Name + "/" + t.Name, Effect: t.Effect, Timeout: t.Timeout,
-				OnUnknown: t.OnUnknown,
-			}, provider.Tool{Description: t.Description, Schema: t.Schema})
-			if err != nil {
+			if err := o.addOffered(t, o.def.Name, c.Name+"/"+t.Name); err != nil {
 				return err
 			}
 		}

@@ -1,20 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
@@ -155,11 +152,7 @@ func listed(a configs.Agent) listedAgent {
 
 // agentsOn lists the agents that workers have announced on a bus.
 func agentsOn(ctx context.Context, conn *bus.Conn) ([]listedAgent, error) {
-	dir, err := conn.Directory(ctx)
-	if err != nil {
-		return nil, err
-	}
-	cards, err := dir.All(ctx)
+	cards, err := cardsOn(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
@@ -168,10 +161,9 @@ func agentsOn(ctx context.Context, conn *bus.Conn) ([]listedAgent, error) {
 		return nil, err
 	}
 	all := []listedAgent{} // never null
-	for _, value := range cards {
-		var c agentd.Card
-		if err := json.Unmarshal(value, &c); err != nil || c.Toolset != "" {
-			continue // no worker wrote it, or it is no agent
+	for _, c := range cards {
+		if c.Toolset != "" {
+			continue
 		}
 		a := listedAgent{
 			Name: c.Name, Description: c.Description, Model: c.Model, SubAgents: c.SubAgents, Problem: c.Problem,
@@ -185,6 +177,5 @@ func agentsOn(ctx context.Context, conn *bus.Conn) ([]listedAgent, error) {
 		}
 		all = append(all, a)
 	}
-	slices.SortFunc(all, func(a, b listedAgent) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
 }
