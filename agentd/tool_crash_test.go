@@ -214,6 +214,16 @@ func httpTool(t *testing.T, c configs.ToolConfig) (func(*harness), func() []stri
 // mcpTool is the tool of an MCP server that is reached by HTTP.
 func mcpTool(t *testing.T, c configs.ToolConfig) (func(*harness), func() []string) {
 	t.Helper()
+	url, effects := effectsServer(t)
+	return func(h *harness) {
+		h.serveSet(configs.Toolset{Kind: configs.ToolsetMCP, URL: url}, configs.ToolsetTool{ToolConfig: c})
+	}, effects
+}
+
+// effectsServer is an MCP server with the tool act, which notes the key of each
+// call. It returns the URL, and a function that returns the keys so far.
+func effectsServer(t *testing.T) (url string, effects func() []string) {
+	t.Helper()
 	var mu sync.Mutex
 	var keys []string
 	server := mcp.NewServer(&mcp.Implementation{Name: "effects"}, nil)
@@ -229,14 +239,11 @@ func mcpTool(t *testing.T, c configs.ToolConfig) (func(*harness), func() []strin
 	s := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{Stateless: true}))
 	t.Cleanup(s.Close)
-	return func(h *harness) {
-			h.serveSet(configs.Toolset{Kind: configs.ToolsetMCP, URL: s.URL}, configs.ToolsetTool{ToolConfig: c})
-		},
-		func() []string {
-			mu.Lock()
-			defer mu.Unlock()
-			return slices.Clone(keys)
-		}
+	return s.URL, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(keys)
+	}
 }
 
 // serveSet serves a toolset with one tool, and an agent that calls the tool.

@@ -174,6 +174,34 @@ func TestToolsetMissing(t *testing.T) {
 	})
 }
 
+// TestOwnServer: the tools of an agent's own MCP server are offered to it alone,
+// and its own workers carry them out.
+func TestOwnServer(t *testing.T) {
+	t.Parallel()
+	url, effects := effectsServer(t)
+	inRealTime(t, func(h *harness) {
+		server := configs.Toolset{Name: "own", Kind: configs.ToolsetMCP, URL: url}
+		h.agents = []configs.Agent{
+			define("owner", nil, func(a *configs.Agent) { a.Servers = []configs.Toolset{server} }),
+			define("other", nil, withTools("", "own/*")),
+		}
+		h.models["owner"] = turns(calls(use("act")), joinsResults)
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		root := h.submit("owner", "do it")
+		h.expectCompleted(root, "c0=done")
+		if keys := effects(); len(keys) != 1 || keys[0] != root.Tree.String()+".r-1-0" {
+			t.Errorf("effects with the keys %q, want one with the call's", keys)
+		}
+		h.expectCompleted(h.submit("other", "do it"), "other")
+		asked := h.requests("other")[0]
+		if len(asked.Tools) != 0 || !strings.Contains(asked.System, "- own/*: no worker serves the toolset") {
+			t.Errorf("another agent was offered %+v, told %q", asked.Tools, asked.System)
+		}
+		h.checkVerified()
+	})
+}
+
 // TestToolsetIsNoAgent: a toolset cannot be called as an agent, neither by a
 // submission nor by a model.
 func TestToolsetIsNoAgent(t *testing.T) {
