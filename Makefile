@@ -51,20 +51,23 @@ build: ## build bin/agentd, bin/axe-submit and bin/axe
 PACKAGES = $$($(GO) list ./... | grep -v '^github.com/axebus/axe/cmd/internal/chaostest$$')
 
 .PHONY: test
-test: ## run the tests with the race detector, with few random walks
+test: ## run the tests with the race detector, but for those that take their time
 	@echo "packages print as they end; the first ones take a minute to compile" >&2
-	$(GO) run .ci/test.go $(RACE) -p 4 -shuffle=on -timeout 20m $(PACKAGES)
-	$(GO) test -run 'TestLargeBodies' ./agentd # too slow under the race detector
+	$(GO) run .ci/test.go $(RACE) -short -p 4 -shuffle=on -timeout 20m $(PACKAGES)
+
+# The packages with tests that are skipped with -short.
+LONG = agentd client cmd cmd/internal/bench internal/sandbox
 
 # The tests of agentd that take random walks, kill a worker at a step, or meet a
 # race by chance. With -rapid.checks they leave out no step. They run without the
 # race detector, with which they take four times as long: make test runs a part
 # of each with it.
-THOROUGH = Test(ReferencesOnReplicas|CrashAnywhere|ZombieAnywhere|BudgetAfterACrash|DecisionsSurviveCrashes|ReplyAndCallShareOneSlot|MailTakenOnce|SimWorkersDie)$$
+THOROUGH = Test(LargeBodies|ReferencesOnReplicas|CrashAnywhere|ZombieAnywhere|BudgetAfterACrash|DecisionsSurviveCrashes|ReplyAndCallShareOneSlot|MailTakenOnce|SimWorkersDie)$$
 
 .PHONY: walks
-walks: ## kill real processes, kill a worker at each of its steps, and take WALKS (40) random walks of whole workers
+walks: ## run the tests that take their time, kill real processes, kill a worker at each of its steps, and take WALKS (40) random walks of whole workers
 	$(GO) test $(RACE) ./cmd/internal/chaostest -count=1
+	$(GO) run .ci/test.go $(RACE) -p 4 -timeout 25m -run "$$(.ci/long $(LONG))" $(LONG:%=./%)
 	$(GO) test ./agentd -count=1 -timeout 25m -run '$(THOROUGH)' -rapid.checks=$(WALKS)
 
 .PHONY: check

@@ -56,6 +56,7 @@ func (h *harness) startFewActive(names ...string) {
 // time without work, and gets them again with the next call.
 func TestDormantAgents(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.agents = severalAgents(5)
 		h.startFewActive("w1", "w2")
@@ -84,6 +85,7 @@ func TestDormantAgents(t *testing.T) {
 // the consumers.
 func TestFewAgentsStayActive(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.agents = severalAgents(3)
 		h.startWorker("few", workerOptions{})
@@ -104,6 +106,7 @@ func TestFewAgentsStayActive(t *testing.T) {
 // active, and the lead may be one of them.
 func TestWorkOfDormantAgents(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for _, partitions := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d partitions", partitions), func(t *testing.T) {
 			t.Parallel()
@@ -145,6 +148,7 @@ func TestWorkOfDormantAgents(t *testing.T) {
 // call dies, and another one takes it.
 func TestCallWhileLeaving(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.agents = severalAgents(3)
 		h.models["m0"] = delayed(20*time.Second, says("m0"))
@@ -213,6 +217,7 @@ func TestCrashWhileDormant(t *testing.T) {
 // again.
 func TestActiveBucketRemoved(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.agents = severalAgents(5)
 		for _, a := range h.agents {

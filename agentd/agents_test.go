@@ -313,6 +313,7 @@ func TestRemovedAfterARestart(t *testing.T) {
 // agent do not replace each other's cards for ever.
 func TestDifferingWorkersStopAnnouncing(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"})
 		leaf, other := h.agents[1], h.agents[1]

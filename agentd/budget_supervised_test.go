@@ -66,6 +66,7 @@ func TestSupervisorIsCountedFirst(t *testing.T) {
 // counted. The refund counts once, though the worker dies after it.
 func TestWithheldGrantIsRefunded(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	const (
 		goOn     = `{"decision":"continue"}`
 		reorient = `{"decision":"reorient","correction":"ask nicely"}`

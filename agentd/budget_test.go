@@ -51,6 +51,7 @@ func (h *harness) countRuns(r subjects.Run) (n int) {
 // refused, and the caller goes on.
 func TestMaxAgents(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		serveSelfCaller(h, 3, subjects.Budget{Agents: 100})
 		r := h.submit("more", "L")
@@ -76,6 +77,7 @@ func TestMaxAgents(t *testing.T) {
 // turns. The outcome has the partial result.
 func TestMaxTurns(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		serveSelfCaller(h, 50, subjects.Budget{Turns: 77})
 		r := h.submit("more", "L")
@@ -208,6 +210,7 @@ func TestMalformedBudgetIsRefused(t *testing.T) {
 // tree completes. Without -rapid.checks it takes one step in 16.
 func TestBudgetAfterACrash(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	killAtEachStep(t, levels(3, withBudget(subjects.Budget{Agents: 7, Turns: 30, Tokens: 1000})), 16)
 }
 

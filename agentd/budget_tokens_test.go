@@ -84,6 +84,7 @@ func TestMaxTokensOfWideReaders(t *testing.T) {
 // two workers. The runs that wait say so, and leave their slots to other trees.
 func TestRequestsWaitForRoom(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.leadWithTokens(10_000, 5, define("leaf", nil, func(a *configs.Agent) { a.Params.MaxTokens = 8192 }))
 		h.models["leaf"] = usesTokens(100, 50)
@@ -120,6 +121,7 @@ func TestRequestsWaitForRoom(t *testing.T) {
 // its request ends, the two runs that wait for room go on soon.
 func TestReservationEnds(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	slow := delayed(10*time.Minute, usesTokens(100, 50))
 	dies := func(h *harness, _ subjects.Run, w *worker) {
 		w.kill()

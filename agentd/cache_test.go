@@ -28,6 +28,9 @@ type shape struct {
 // heap, for runs read from the bus: with few and many bytes in a message, and
 // with few and many messages.
 func TestCacheCountsWhatItHolds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	srv, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -340,6 +340,7 @@ func TestCancelWithoutWorkers(t *testing.T) {
 // gets its outcome, and the root's outcome is cancelled.
 func TestCancelManyAtWork(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		const mids, leaves = 13, 22
 		h.agents = []configs.Agent{

@@ -30,6 +30,7 @@ const pastNewYear = 2 * time.Hour
 // clocks.
 func TestClockOfTheServerIsWrong(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for _, by := range clockErrors {
 		for name, later := range map[string]bool{"from the start": false, "set later": true} {
 			t.Run(fmt.Sprintf("%v/%s", by, name), func(t *testing.T) {
@@ -85,6 +86,7 @@ func (h *harness) checkUnderWrongClock(by time.Duration, later bool) {
 // may fire too early, and the root still ends when its timeout is over.
 func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	const allowed = 70 * time.Minute
 	for _, by := range []time.Duration{-time.Hour, 5 * time.Minute, 2 * time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -121,6 +123,7 @@ func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
 // know that the clock was set.
 func TestTimersThatFireEarly(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for name, test := range map[string]struct {
 		agents []configs.Agent
 		phase  run.Phase
@@ -195,6 +198,7 @@ func TestTimersThatFireEarly(t *testing.T) {
 // -rapid.checks it takes every second step.
 func TestEarlyTimerWhereAWorkerDies(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	atEachStep(t, 2, func(h *harness, at int) (reached bool) {
 		h.agents = []configs.Agent{define("lead", []string{"lonely"}, timeout(120))}
 		h.models["lead"] = turns(calls(call("lonely", "x")), joinsResults)
@@ -291,6 +295,7 @@ func TestStepIsNoticedBetween(t *testing.T) {
 // set learns of the step from the entry of a former worker.
 func TestClockStepsAreHandedOn(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = delayed(90*time.Second, says("lead"))
@@ -317,6 +322,7 @@ func TestClockStepsAreHandedOn(t *testing.T) {
 // though the server's clock was set while its model was asked.
 func TestClockIsSetDuringAModelCall(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for _, by := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
 		t.Run(by.String(), func(t *testing.T) {
 			t.Parallel()
@@ -343,6 +349,7 @@ func TestClockIsSetDuringAModelCall(t *testing.T) {
 // refusal of a deadline names the deadline and the time of the storage.
 func TestDeadlineThatHasPassed(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.startWorker("w", workerOptions{})

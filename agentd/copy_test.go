@@ -36,6 +36,7 @@ func (h *harness) fork(of subjects.Run, prompt string) subjects.Run {
 // worker reads the original while the copy runs.
 func TestCopyOfARunningRun(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
 		h.models["lead"] = turns(calls(call("leaf", "x")), delayed(10*time.Minute, calls(call("leaf", "later"))))
@@ -203,6 +204,7 @@ func TestCopyOfAnAdHocRun(t *testing.T) {
 // No run fails.
 func TestUnreadableOriginIsRetried(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		// A text of 9 MiB is stored as an object, which a reader loads.
 		long := strings.Repeat("a long thought. ", 9<<20/16)

@@ -60,11 +60,15 @@ func killAtEachStep(t *testing.T, agents []configs.Agent, stride int) {
 
 // atEachStep runs a tree for each step of a worker until a tree ends before the
 // worker reaches the step. It returns the number of steps. Without
-// -rapid.checks it takes one step in stride, from a random one.
+// -rapid.checks it takes one step in stride, from a random one, and with -short
+// a quarter of those.
 func atEachStep(t *testing.T, stride int, runTree func(h *harness, at int) (reached bool)) (steps int) {
 	t.Helper()
-	if full {
+	switch {
+	case full:
 		stride = 1
+	case testing.Short():
+		stride *= 4
 	}
 	at := 1 + rand.IntN(stride)
 	for reached := true; reached; at += stride {

@@ -201,6 +201,7 @@ func TestCancelledRootWithoutWorker(t *testing.T) {
 // answer. The model is asked once, and the call is acknowledged once.
 func TestSlowModel(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = delayed(10*time.Minute, says("at last"))

@@ -17,6 +17,7 @@ import (
 // second comes at once, during the run or after its end.
 func TestSubmissionTwice(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		h.models["leaf"] = delayed(30*time.Second, says("leaf"))
@@ -119,6 +120,7 @@ func TestSecondCallChangesNothing(t *testing.T) {
 // They do not ask it.
 func TestUnfencedCallsReachOtherWorkers(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = delayed(30*time.Second, repeats)
@@ -145,6 +147,7 @@ func TestUnfencedCallsReachOtherWorkers(t *testing.T) {
 // worker that reads them together later show the model the first one.
 func TestFirstOutcomeCounts(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for name, another := range map[string]bool{"received one by one": false, "read by another worker": true} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {

@@ -216,6 +216,16 @@ func runHarness(tb testReporter, dir string, partitions int, fn func(h *harness)
 	fn(h)
 }
 
+// thorough skips a test with -short, which make test gives. Such a test takes
+// seconds of processor time under the race detector, because hours pass in it,
+// or hundreds of runs end. make walks, and go test without -short, run it.
+func thorough(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
+}
+
 // stuckAfter is the real time after which a bubble counts as stuck. In a stuck
 // bubble virtual time passes while some goroutine waits for an event that never
 // comes, or stands still because of a lock.

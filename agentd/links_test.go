@@ -40,6 +40,7 @@ const maxTreeTrips = 4*3 + 1 + 5
 // away.
 func TestSlowLink(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for _, ms := range []int{0, 100, 200, 240, 260, 300, 1000} {
 		roundTrip := time.Duration(ms) * time.Millisecond
 		t.Run(roundTrip.String(), func(t *testing.T) {

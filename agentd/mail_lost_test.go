@@ -105,6 +105,7 @@ func TestLateSenderReadsAgain(t *testing.T) {
 // lease, but may have gone on with the run.
 func TestLateAskerReadsAgain(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for name, plan := range map[string][]scriptedModel{
 		"an answer": {delayed(15*time.Second, says("done"))},
 		"a turn":    {delayed(15*time.Second, calls(use("check_mail"))), joinsResults},

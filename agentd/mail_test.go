@@ -510,6 +510,7 @@ func TestInterruptBeatsMail(t *testing.T) {
 // is told so, and nothing is sent.
 func TestSendToARunWithoutMailTools(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
 			define("top", []string{"helper", "other"}),

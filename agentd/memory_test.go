@@ -121,6 +121,7 @@ func TestMemoryIsNotForked(t *testing.T) {
 // worker has taken over, the memory has exactly one entry.
 func TestMemoryAfterACrash(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for _, written := range []bool{false, true} {
 		dir := t.TempDir()
 		withHarness(t, func(h *harness) {

@@ -98,6 +98,7 @@ func (o *outage) expectNoRepeats() {
 // run over, and the request goes on.
 func TestOutageLongerThanALease(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	o := newOutage(t, server.Options{}, bus.Config{AckWait: time.Second})
 	o.tree.latency = 5 * time.Second
 	r := o.submit("a1", "L")
@@ -139,6 +140,7 @@ func (log *logLines) waitFor(t *testing.T, text string) {
 // there is room again, all runs go on.
 func TestFullStore(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	log := &logLines{}
 	o := newOutage(
 		t,
@@ -212,6 +214,7 @@ func (o *outage) writeAtOnce(like subjects.Run) (uint64, error) {
 // worker logs that.
 func TestRemovedLog(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	log := &logLines{}
 	o := newOutage(t, server.Options{}, bus.Config{Log: slog.New(slog.NewTextHandler(log, nil))})
 	o.tree.latency = time.Second

@@ -147,6 +147,7 @@ func TestPassingFaultCostsNoRun(t *testing.T) {
 // run completes on a worker with enough time.
 func TestManyDrainsPoisonNothing(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = delayed(time.Minute, says("done"))

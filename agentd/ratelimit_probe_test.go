@@ -17,6 +17,7 @@ import (
 // requests do not wait for its whole answer.
 func TestProbeDelaysOthersBriefly(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, withRetry(5))}
 		var n atomic.Int64

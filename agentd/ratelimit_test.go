@@ -107,6 +107,7 @@ func (p *refusingProvider) refuses(after time.Duration) error {
 // the probe, goes first, and the others follow its answer.
 func TestRetryAfterStopsAllWorkers(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		var m refusingProvider
 		h.agents = []configs.Agent{define("lead", nil, withRetry(5))}
@@ -221,6 +222,7 @@ func TestConcurrentRequestsAreBounded(t *testing.T) {
 // limit. No request begins when the minute's tokens are used.
 func TestLimitsPerMinute(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for name, set := range map[string]ratelimit.Settings{"requests": {Requests: 7}, "tokens": {Tokens: 70}} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {

@@ -52,6 +52,7 @@ func (h *harness) testRemovedCall(of func(root subjects.Run) subjects.Run) (root
 // and not poisoned. Its id may be used again once all of it is removed.
 func TestRemovedRoot(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withPartitions(t, 1, func(h *harness) {
 		r, lines := h.testRemovedCall(func(r subjects.Run) subjects.Run { return r })
 		o := h.awaitOutcome(r, 10*time.Minute)
@@ -84,6 +85,7 @@ func TestRemovedRoot(t *testing.T) {
 // as a worker notices, and goes on.
 func TestRemovedChild(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withPartitions(t, 1, func(h *harness) {
 		r, _ := h.testRemovedCall(func(r subjects.Run) subjects.Run { return h.child(r, "mid", 0) })
 		if o := h.awaitOutcome(r, 10*time.Minute); !strings.Contains(o.Result, "lost by removal: ") {

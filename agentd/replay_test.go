@@ -114,6 +114,7 @@ func (h *harness) expectAsked(held []subjects.Run, want int) {
 // has no request at a consumer, and does not learn that it was removed.
 func TestRemovedConsumer(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for _, workers := range []int{1, 3} {
 		for _, slots := range []int{heldRuns / workers, 2 * heldRuns} {
 			t.Run(fmt.Sprintf("%d workers with %d slots", workers, slots), func(t *testing.T) {
@@ -163,6 +164,7 @@ func TestReplaysOfOneRun(t *testing.T) {
 // them: after the lease, or at once.
 func TestReplayOutlivesItsHolder(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	limits := map[string]time.Duration{"dies": bus.DefaultAckWait + 10*time.Second, "drains": 5 * time.Second}
 	for end, limit := range limits {
 		t.Run(end, func(t *testing.T) {
@@ -199,6 +201,7 @@ func TestReplayOutlivesItsHolder(t *testing.T) {
 // consumers are younger.
 func TestOrdinaryDeliveriesAskNoWorker(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	waking := fewActive
 	waking.Slots = 10
 	for name, config := range map[string]agentd.Config{"waiting": {Slots: 1}, "waking": waking} {

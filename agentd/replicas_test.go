@@ -94,6 +94,7 @@ func onCluster(ctx context.Context, t *testing.T) (servers []*server.Server, ope
 // of it later.
 func TestLeaderIsAsked(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	_, open := onCluster(t.Context(), t)
 	conns := []*bus.Conn{open(0), open(1), open(2)}
 	for i := range 16 {
@@ -130,6 +131,7 @@ func TestLeaderIsAsked(t *testing.T) {
 // without.
 func TestReferencesOnReplicas(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	_, open := onCluster(t.Context(), t)
 	conns := []*bus.Conn{open(0), open(1), open(2)}
 	body := bytes.Repeat([]byte("x"), 1<<20+1)
@@ -165,6 +167,7 @@ func TestReferencesOnReplicas(t *testing.T) {
 // shut down in the middle.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	servers, open := onCluster(ctx, t)

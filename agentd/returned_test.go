@@ -45,6 +45,7 @@ func (h *harness) returnKey(r subjects.Run, delivery int) string {
 // with its trigger in hand. Workers that drained and handed it on do not count.
 func TestDeathsPoison(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	const limit = 3
 	for deaths, want := range map[int]run.Kind{limit - 1: "", limit: run.KindPoisoned} {
 		t.Run(strconv.Itoa(deaths), func(t *testing.T) {
@@ -86,6 +87,7 @@ func TestDeathsPoison(t *testing.T) {
 // delivery does not count against the run.
 func TestLostLeasesPoisonNothing(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		const limit, freezes = 2, 6
 		h.callingLead(nil)

@@ -49,6 +49,7 @@ func (r *rollout) replaceOldest() {
 // ended. No request is made again unless a drain has aborted it.
 func TestRolloutFinishes(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		const trees, drains = 20, 70
 		h.agents = []configs.Agent{define("lead", nil)}

@@ -16,6 +16,7 @@ import (
 // second worker that starts later gets its share of them.
 func TestRepliesAreNotHoarded(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		const trees = 20
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}

@@ -36,6 +36,7 @@ func (h *harness) deepTree(depth int) {
 // waits for children holds none.
 func TestDeepTreesWithOneSlot(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		const trees, depth = 3, 5
 		h.deepTree(depth)
@@ -213,6 +214,7 @@ func TestCallsOfOneRequestAreReleased(t *testing.T) {
 // without a slot go to an idle worker.
 func TestCallsWithoutASlotAreReleased(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		const n = 5
 		h.agents = []configs.Agent{define("leaf", nil), define("lead", []string{"leaf"})}
@@ -265,6 +267,7 @@ func TestCallsWithoutASlotAreReleased(t *testing.T) {
 // run is poisoned.
 func TestSlowModelsOnFewSlots(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		const agents, trees = 8, 10
 		for i := range agents {
@@ -300,6 +303,7 @@ func TestSlowModelsOnFewSlots(t *testing.T) {
 // get them too: no turn is asked twice.
 func TestWaitingRepliesKeepTheirLeases(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{
 			define("many", []string{"leaf"}),
@@ -382,6 +386,7 @@ func TestReplyAndCallShareOneSlot(t *testing.T) {
 // same moments, whether it has slots for all of them or not.
 func TestIdleWorkerPullsInStep(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	// By the number of slots, the time from one moment to the next. Without a
 	// slot for each agent the worker polls.
 	for slots, every := range map[int]time.Duration{4: 100 * time.Millisecond, 64: bus.PullExpiry} {

@@ -388,6 +388,7 @@ func TestSpawnInADirectory(t *testing.T) {
 // agent, though its call is delivered again: the acknowledgement was lost.
 func TestAdHocIsNotRemembered(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	dir := t.TempDir()
 	withHarness(t, func(h *harness) {
 		store := memory.Files{Dir: dir}

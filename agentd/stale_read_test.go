@@ -20,6 +20,7 @@ import (
 // worker ends the run. The model is not asked.
 func TestStaleReadIsRepeated(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

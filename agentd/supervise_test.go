@@ -195,6 +195,7 @@ func TestVerdictsStayBelow(t *testing.T) {
 // worker. The timeout of its calls begins when they may be made.
 func TestHeld(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	type result struct{ First, Second string }
 	leaves := result{"leaf", "leaf"}
 	withheld := func(reason string) result {
@@ -291,6 +292,7 @@ func TestSupervisionIsInherited(t *testing.T) {
 // with the mode human, waits for people too.
 func TestHumanModeIsInherited(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.supervisedLead(configs.SupervisedHuman, `{"decision":"continue"}`, pauseVerdict)
 		h.agents = append(h.agents, define("middle", []string{"leaf"}))
@@ -509,6 +511,7 @@ func TestMailBehindAnInterrupt(t *testing.T) {
 // not answer. An idle run that gets no mail ends at its deadline.
 func TestInterruptBounded(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"lost"}), define("lost", nil)}
 		h.models["lead"] = turns(calls(call("lost", "x")), recites)
@@ -658,6 +661,7 @@ func TestTruncatedCallIsNotApproved(t *testing.T) {
 // decide. It ends by itself. The error of a root names the reason.
 func TestHeldRunEndsAtItsDeadline(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for name, timeout := range map[string]time.Duration{"a root": 10 * time.Minute, "a child": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {

@@ -20,6 +20,7 @@ import (
 // does not ask again, and does not give back the call that the other one has.
 func TestZombieStopsAsking(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
 		h.models["lead"] = delayed(10*time.Minute, says("done"))
@@ -126,6 +127,7 @@ func TestSubmissionOfADeadWorker(t *testing.T) {
 // ending.
 func TestHungModelCallReleasesItsRun(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for _, alone := range []bool{true, false} {
 		t.Run(fmt.Sprintf("alone %t", alone), func(t *testing.T) {
 			withHarness(t, func(h *harness) {

@@ -17,6 +17,7 @@ import (
 // deadline.
 func TestToolApproval(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for _, test := range []struct{ name, decision, want, file string }{
 		{"approved", `{"approve":true}`, "c0=wrote 3 bytes to a.txt", "one"},
 		{

@@ -63,6 +63,7 @@ func TestToolCrashTable(t *testing.T) {
 // a bubble: its time would not pass while the connection waits.
 func TestToolCrashMCP(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for _, test := range toolCrashes {
 		if test.effect == configs.ToolReads {
 			continue // as ToolIdempotent

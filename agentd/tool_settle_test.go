@@ -53,6 +53,7 @@ func (h *harness) settle(tool subjects.Run, key, body string) {
 // Without --again the effect happens once.
 func TestSettle(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for _, test := range []struct {
 		as, want string
 		kind     run.Kind
@@ -135,6 +136,7 @@ func TestSettleByPath(t *testing.T) {
 // the deadline of its caller.
 func TestSettleNobody(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	dir := t.TempDir()
 	withHarness(t, func(h *harness) {
 		h.serveCommands(dir, "", configs.UnknownAsk)
@@ -214,6 +216,7 @@ type settleDeath struct {
 // so, each time.
 func TestSettleAfterACrash(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for _, death := range []settleDeath{
 		{name: "before it is held", suffix: ".r-1-0.log", entry: 2, effects: 2},
 		{name: "before its timer is set", suffix: ".r-1-0.log", entry: 2, after: true, effects: 2},
@@ -285,6 +288,7 @@ func settleAfterACrash(t *testing.T, h *harness, dir string, death settleDeath) 
 // After a person has settled the call, the report is a remark.
 func TestSettledByTheOriginal(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for _, test := range []struct{ name, settle, want string }{
 		{"first", "", "c0=by the original"},
 		{"after a person", `{"as":"done","text":"by a person"}`, "c0=by a person"},

@@ -161,6 +161,7 @@ func TestToolsWait(t *testing.T) {
 // only slot of its successor before the tool is delivered again.
 func TestToolNeedsNoSlot(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	dir := t.TempDir()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("mender", nil, withTools(dir, "write_file")), define("slow", nil)}

@@ -95,6 +95,7 @@ func (h *harness) startVictim(name string, at int) {
 // the end every tree has ended.
 func TestVerifyTrees(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.agents = append(
 			h.agents,

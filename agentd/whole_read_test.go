@@ -74,6 +74,7 @@ func TestRepeatedTimersFoldTheSame(t *testing.T) {
 // call.
 func TestRunLargerThanOneRead(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil)}
 		h.models["lead"] = delayed(10*time.Minute, says("never"))

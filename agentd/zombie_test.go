@@ -18,6 +18,7 @@ import (
 // No turn is asked twice.
 func TestNoFaultNoRepeat(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.agents = levels(4)
 		for i := range 4 {
@@ -60,6 +61,7 @@ func TestNoFaultNoRepeat(t *testing.T) {
 // successor's outcome, and no child is called.
 func TestZombieAnswersOtherwise(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for _, frozenAt := range []string{"axe.result.", "axe.run.a0."} {
 		t.Run(frozenAt, func(t *testing.T) {
 			withHarness(t, func(h *harness) { zombieAnswersOtherwise(h, frozenAt, frozenAt == "axe.result.") })
@@ -121,6 +123,7 @@ func zombieAnswersOtherwise(h *harness, frozenAt string, victimIsFinal bool) {
 // stored.
 func TestZombieBeyondTheWindow(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.agents = levels(1)
 		var frozen, again atomic.Bool

@@ -32,6 +32,9 @@ func (h *harness) rootEvents(tree subjects.Tree) []string {
 // TestDecisions: each decision on a reviewed turn is an event, whether the
 // supervisor, a person or a timeout decides.
 func TestDecisions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	for _, test := range []struct {
 		name, task string
 		approval   *run.Approval

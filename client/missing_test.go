@@ -121,6 +121,9 @@ func TestOverdue(t *testing.T) {
 // The deadline moves with the clock, also for a client that begins to wait
 // after the step.
 func TestOverdueAfterAStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	withHarness(t, func(h *harness) {
 		t := h.t
 		h.stepAt, h.stepBy = time.Now().Add(time.Minute), 2*time.Hour
@@ -145,6 +148,9 @@ func TestOverdueAfterAStep(t *testing.T) {
 // TestWaitReadsLittle: a waiting client reads the outcome every two seconds. It
 // seldom looks whether the tree is missing.
 func TestWaitReadsLittle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	withHarness(t, func(h *harness) {
 		h.startWorker()
 		tree := h.submit("slow", "x", "")

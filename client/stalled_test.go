@@ -12,6 +12,9 @@ import (
 // TestStalled: a follower learns within 2.5 s that a run has no worker, and
 // within 5 s that it has one again. It is told again at each look meanwhile.
 func TestStalled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	withHarness(t, func(h *harness) {
 		drain := h.startWorker()
 		tree := h.submit("slow", "x", "")

@@ -69,6 +69,9 @@ func TestOneTreePerID(t *testing.T) {
 // first waits for a worker, while it runs, and when it has ended. A task with
 // another timeout is the same task.
 func TestIDReused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	withHarness(t, func(h *harness) {
 		t := h.t
 		budget := subjects.Budget{Turns: 7}

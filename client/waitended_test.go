@@ -32,6 +32,9 @@ func TestWaitEndedMalformedOutcome(t *testing.T) {
 // TestWaitEndedWithoutAWorker: WaitEnded gives up a child without a worker
 // after the child's deadline.
 func TestWaitEndedWithoutAWorker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	withHarness(t, func(h *harness) {
 		t := h.t
 		h.startWorker()

@@ -14,6 +14,9 @@ import (
 // itself. The model is told, runs the tests again, and mends the module.
 func TestDemoTools(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	if _, err := sandbox.Probe(t.Context()); err != nil {
 		t.Skipf("no worker serves agents with commands here: %v", err)
 	}

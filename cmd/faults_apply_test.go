@@ -21,6 +21,9 @@ import (
 // and the changed code compiles. make faults checks that the tests find the
 // faults, which takes longer.
 func TestFaultsApply(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	exported := exports(t)
 	for _, f := range faults(t) {
 		planted, err := f.plant()

@@ -79,6 +79,9 @@ func TestBackgroundProcessesDie(t *testing.T) {
 // their processes are dead within a second.
 func TestCancelEndsManyTrees(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	bothModes(t, func(t *testing.T, c Config) {
 		t.Helper()
 		const trees = 50

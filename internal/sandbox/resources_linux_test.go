@@ -64,6 +64,9 @@ func TestForkBomb(t *testing.T) {
 // length is counted. The program is not held up.
 func TestMuchOutput(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	bothModes(t, func(t *testing.T, c Config) {
 		t.Helper()
 		size := int64(1e9)

@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 // number of runs allows, and measures every comparison. Each process writes its
 // profiles.
 func TestScale(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	t.Setenv(processEnv, "1")
 	profiles := t.TempDir()
 	report, err := bench.Run(t.Context(), bench.Config{
