@@ -55,13 +55,16 @@ test: ## run the tests with the race detector, but for those that take their tim
 	@echo "packages print as they end; the first ones take a minute to compile" >&2
 	$(GO) run .ci/test.go $(RACE) -short -p 4 -shuffle=on -timeout 20m $(PACKAGES)
 
-# The packages with tests that are skipped with -short.
-LONG = agentd client cmd cmd/internal/bench internal/sandbox
+# The packages with tests that are skipped with -short. Chaos tests have a line
+# of their own in walks.
+LONG = $(filter-out cmd/internal/chaostest,$(sort $(patsubst %/,%,$(dir \
+	$(shell grep -rl --include='*_test.go' 'testing\.Short()' agentd bus client cmd configs internal provider subjects)))))
 
 # The tests of agentd that take random walks, kill a worker at a step, or meet a
 # race by chance. With -rapid.checks they leave out no step. They run without the
-# race detector, with which they take four times as long: make test runs a part
-# of each with it.
+# race detector, with which they take four times as long. A part of each runs
+# with it before: in make test, or with the tests that are skipped there. Only
+# TestLargeBodies never does.
 THOROUGH = Test(LargeBodies|ReferencesOnReplicas|CrashAnywhere|ZombieAnywhere|BudgetAfterACrash|DecisionsSurviveCrashes|ReplyAndCallShareOneSlot|MailTakenOnce|SimWorkersDie)$$
 
 .PHONY: walks
