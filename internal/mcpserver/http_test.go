@@ -311,3 +311,15 @@ func TestListenerClosed(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// TestStopAtOnce: a server that is stopped before it has read the list of
+// agents ends without an error.
+func TestStopAtOnce(t *testing.T) {
+	h := newHarness(t)
+	s := h.server(Config{})
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := s.ServeHTTP(ctx, h.listener(), secret); err != nil {
+		t.Errorf("got the error %q", err)
+	}
+}

@@ -148,10 +148,14 @@ func (s *Server) serve(ctx context.Context, t mcp.Transport) error {
 }
 
 // watched calls serve with a list of agents that is complete and stays current.
-// It returns when serve has returned and all work of the server has ended. An
-// agents' bucket that cannot be watched ends serve.
+// It returns when serve has returned and all work of the server has ended, and
+// nil if ctx ends before serve is called. An agents' bucket that cannot be
+// watched ends serve.
 func (s *Server) watched(ctx context.Context, serve func(context.Context) error) error {
 	dir, err := s.cfg.Conn.Directory(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
