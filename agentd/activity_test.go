@@ -20,7 +20,8 @@ var fewActive = agentd.Config{ActiveAgents: 1, DormantAfter: time.Second}
 // work becomes dormant and the server removes its consumers.
 const untilDormant = time.Minute
 
-// consumers returns the agents that have a consumer for calls.
+// consumers returns the agents that have a consumer for calls on the first
+// partition.
 func (h *harness) consumers() (agents []string) {
 	for _, a := range h.agents {
 		c := bus.ConsumerConfig{Stream: "RUNS", Name: "agent_" + a.Name}
@@ -123,7 +124,7 @@ func TestWorkOfDormantAgents(t *testing.T) {
 				h.startFewActive("w2", "w3")
 				time.Sleep(untilDormant)
 				if left := h.consumers(); partitions == 1 && slices.Contains(left, "lead") {
-					t.Errorf("%v have consumers while the lead waits, want the leaf alone", left)
+					t.Errorf("%v have consumers while the lead waits, want none of the lead", left)
 				}
 				h.expectCompleted(r, "c0=leaf|c1=other")
 				time.Sleep(untilDormant)
@@ -143,9 +144,9 @@ func TestWorkOfDormantAgents(t *testing.T) {
 	}
 }
 
-// TestCallWhileLeaving: a call that comes while a worker checks whether the
-// agent is without work keeps the agent active. The worker that has taken the
-// call dies, and another one takes it.
+// TestCallWhileLeaving: a worker has found an agent without work and is about
+// to mark it as leaving. A call that comes then is carried out. The worker that
+// has taken the call dies, and another worker takes it over.
 func TestCallWhileLeaving(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -162,7 +163,7 @@ func TestCallWhileLeaving(t *testing.T) {
 				if len(h.requests("m0")) != 1 || late.Tree != (subjects.Tree{}) {
 					return nil
 				}
-				// The worker has seen that there is no work.
+				// This write marks the agent as leaving.
 				late = h.submit("m0", "again")
 				h.awaitRequests("m0", 2)
 				return nil
@@ -172,9 +173,9 @@ func TestCallWhileLeaving(t *testing.T) {
 		for _, a := range h.agents {
 			h.expectCompleted(h.submit(a.Name, "go"), a.Name)
 		}
-		h.eventually("the agent is checked", func() bool { return len(h.requests("m0")) == 2 })
+		h.eventually("the model is asked about the late call", func() bool { return len(h.requests("m0")) == 2 })
 		time.Sleep(10 * time.Second)
-		h.workers[0].kill() // it has the call in hand
+		h.workers[0].kill() // it has taken the call
 		h.startFewActive("other")
 		h.expectCompleted(late, "m0")
 	})
@@ -193,7 +194,7 @@ func TestCrashWhileDormant(t *testing.T) {
 		f := &faultAt{step: at, config: fewActive, strike: func(s step) { s.worker.kill() }}
 		root, o := f.runTask(h, "lead", "go")
 		if o.Result != "c0=other" {
-			h.tb.Errorf("outcome %s %s %q", o.Status, o.Error, o.Result)
+			h.tb.Errorf("outcome %s %s %q, want the result \"c0=other\"", o.Status, o.Error, o.Result)
 		}
 		if n := len(h.requests("lead")); n > 4 {
 			h.tb.Errorf("%s: the lead's model was asked %d times, want 4 at most", root, n)
@@ -212,9 +213,8 @@ func TestCrashWhileDormant(t *testing.T) {
 }
 
 // TestActiveBucketRemoved: calls that wait for a slot are served though a
-// person removes the records of the active agents. Their triggers were
-// acknowledged to the consumer "activations", and are not delivered there
-// again.
+// person removes the records of the active agents. The calls were acknowledged
+// to the consumer "activations", so they are not delivered there again.
 func TestActiveBucketRemoved(t *testing.T) {
 	t.Parallel()
 	thorough(t)

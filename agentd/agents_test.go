@@ -59,7 +59,7 @@ func TestAgentChanged(t *testing.T) {
 		h.expectCompleted(second, "c0=leaf")
 		for _, a := range h.requests("lead") {
 			if want := map[string]string{"first": "", "second": "new"}[a.text()]; a.System != want {
-				t.Errorf("turn %d of the %s run has the prompt %q, want %q", a.turn, a.text(), a.System, want)
+				t.Errorf("turn %d of the %s run has the system text %q, want %q", a.turn, a.text(), a.System, want)
 			}
 		}
 	})
@@ -88,12 +88,12 @@ func TestRemovedAgentsRunsGoOn(t *testing.T) {
 		back := h.submit("lead", "third")
 		h.awaitRequests("leaf", 2)
 		queued = h.submit("lead", "fourth")
-		// The leaf gives its slot back while the lead's agent is
-		// removed.
+		// The leaf takes a minute. The worker's one slot becomes free
+		// while the lead is removed.
 		time.Sleep(time.Minute - time.Second)
 		w.serve(h.agents[1])
 		time.Sleep(beforeRemovedGrace)
-		w.serve(h.agents...) // a deployment
+		w.serve(h.agents...) // a deployment brings it back
 		h.expectCompleted(back, "c0=leaf")
 		h.expectCompleted(queued, "c0=leaf")
 	})
@@ -182,8 +182,10 @@ func TestKnownAfterItsWorkersDied(t *testing.T) {
 	})
 }
 
-// TestRemovalPoisonsNothing: a call that arrives under the last pull of a
-// removed agent is given back once, not as often as the pull has room.
+// TestRemovalPoisonsNothing: a worker removes an agent while its request for
+// several calls of the agent is at the server. A call that arrives under this
+// request is given back once. If the worker gave it back while the request is
+// open, the server would deliver it here again until the request is used up.
 func TestRemovalPoisonsNothing(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -217,8 +219,8 @@ func TestRemovalPoisonsNothing(t *testing.T) {
 	})
 }
 
-// TestWrongFile: while an agent's file is wrong, its caller is told the
-// mistake, until the file is corrected or another worker has a correct one.
+// TestWrongFile: while an agent's file is wrong, the agent's caller is told the
+// mistake. A corrected file, or another worker with a correct one, ends that.
 func TestWrongFile(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -309,8 +311,10 @@ func TestRemovedAfterARestart(t *testing.T) {
 	})
 }
 
-// TestDifferingWorkersStopAnnouncing: workers with different definitions of an
-// agent do not replace each other's cards for ever.
+// TestDifferingWorkersStopAnnouncing: two workers have different definitions of
+// an agent, a third one removes the agent, and a fourth one finds the agent's
+// file wrong. They do not replace each other's cards for ever, and the agent
+// stays served.
 func TestDifferingWorkersStopAnnouncing(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -335,7 +339,7 @@ func TestDifferingWorkersStopAnnouncing(t *testing.T) {
 		}
 		value, before, ok, err := dir.Get(h.ctx, "leaf")
 		if err != nil || !ok || strings.Contains(string(value), "problem") {
-			t.Fatalf("the card is %s, error %v, want one without a problem", value, err)
+			t.Fatalf("the card is %s (found %t), error %v, want one without a problem", value, ok, err)
 		}
 		// Each call of Serve makes a worker look at its cards again.
 		for _, w := range h.workers {

@@ -26,7 +26,8 @@ func TestAnswersAreAsGiven(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		// The text of a key has to keep the highest bits.
+		// The key goes to Recall as a text, which has to keep the
+		// highest bits.
 		a, key := NewAnswers(), answerKey{turn: 1 << 63, length: 3, sum: 1 << 31}
 		resp := given()
 		a.remember(key, resp)

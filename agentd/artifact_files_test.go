@@ -33,7 +33,7 @@ func openBus(t *testing.T) *bus.Conn {
 	return conn
 }
 
-// runOf returns a run of the agent ops.
+// runOf returns the address of a run of the agent ops, with the given path.
 func runOf(t *testing.T, conn *bus.Conn, path string) subjects.Run {
 	t.Helper()
 	agent, agentErr := subjects.ParseAgent("ops")
@@ -45,8 +45,9 @@ func runOf(t *testing.T, conn *bus.Conn, path string) subjects.Run {
 	return conn.Space().Run(agent, tree, p)
 }
 
-// TestStoreFiles: the files of a result get names that are file names, and that
-// no other run has. A second attempt with the same files stores nothing more.
+// TestStoreFiles: the files of a tool's result become artifacts. Their names
+// are file names, and begin with the run's path, so that no other run has them.
+// A second attempt with the same files gets the same artifacts.
 func TestStoreFiles(t *testing.T) {
 	conn := openBus(t)
 	long := "r" + strings.Repeat("-1-0", 40)
@@ -66,15 +67,18 @@ func TestStoreFiles(t *testing.T) {
 			if err != nil || len(got) != 1 || got[0].Name != test.want || got[0].MediaType != "image/png" {
 				t.Errorf("%q: got %+v, %v, want %q", test.name, got, err, test.want)
 			}
-			if !slices.Equal(a.kept, got) || run.CheckArtifactName(got[0].Name) != nil {
+			if !slices.Equal(a.kept, got) {
 				t.Errorf("%q: the run keeps %+v, want %+v", test.name, a.kept, got)
+			}
+			if err := run.CheckArtifactName(got[0].Name); err != nil {
+				t.Errorf("%q: the artifact's name is refused: %v", test.name, err)
 			}
 		}
 	}
 }
 
-// TestCutMiddle: the middle that is cut and the two ends are the whole text,
-// and no character is split.
+// TestCutMiddle: the two ends and the number of bytes that are cut add up to
+// the whole text. The ends are within the limit, and no character is split.
 func TestCutMiddle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runes := rapid.SampledFrom([]rune("ab äö€😀\n"))
@@ -85,11 +89,12 @@ func TestCutMiddle(t *testing.T) {
 		}
 		e := cutMiddle(whole, limit)
 		if !utf8.ValidString(e.head) || !utf8.ValidString(e.tail) || len(e.head)+len(e.tail) > limit {
-			t.Fatalf("%q and %q, limit %d", e.head, e.tail, limit)
+			t.Fatalf("the ends are %q and %q, want valid UTF-8 of at most %d bytes together", e.head, e.tail, limit)
 		}
 		if !strings.HasPrefix(whole, e.head) || !strings.HasSuffix(whole, e.tail) ||
 			e.left != len(whole)-len(e.head)-len(e.tail) {
-			t.Fatalf("%q, %d bytes, %q of %q", e.head, e.left, e.tail, whole)
+			t.Fatalf("got %q, %d bytes that are cut, and %q; want the ends of %q and the bytes between them",
+				e.head, e.left, e.tail, whole)
 		}
 	})
 }

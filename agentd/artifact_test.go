@@ -20,8 +20,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// artifact reads the bytes of an artifact of a tree; ok is false if there is
-// none under the name.
+// artifact reads an artifact of a tree. It returns false if the tree has none
+// under the name.
 func (h *harness) artifact(tree subjects.Tree, name string) (text string, ok bool) {
 	stored := bus.ArtifactsOf(h.conn, tree)
 	a, err := stored.Find(h.ctx, name)
@@ -47,7 +47,8 @@ func names(all []run.Artifact) []string {
 	return names
 }
 
-// numberedLines returns lines that tell their numbers, about 20 bytes each.
+// numberedLines returns n lines of about 25 bytes. Each contains its number,
+// from 1.
 func numberedLines(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -56,14 +57,14 @@ func numberedLines(n int) string {
 	return b.String()
 }
 
-// lastLine is the end of what read_file returns of 10,000 numbered lines.
+// lastLine is the end of read_file's result for 10,000 numbered lines.
 const lastLine = "\n10000: this is line 10000 äöü"
 
-// TestArtifacts: the result of a tool that is too large for a model is an
-// artifact of the tree. The model reads its beginning, its end, and how to read
-// the rest. Agents of one tree read each other's artifacts. A name keeps its
-// content. The outcome of the root names all of them, and so do those of the
-// agents below for their own.
+// TestArtifacts: a tool's result that is too large for the model becomes an
+// artifact of the tree. The model reads its beginning and its end, and a note
+// that says how to read the rest. Agents of one tree read each other's
+// artifacts. A name keeps its content. The root's outcome names all artifacts
+// of the tree, and a sub-agent's outcome those that it wrote.
 func TestArtifacts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -114,23 +115,25 @@ func TestArtifacts(t *testing.T) {
 			t.Errorf("got %q, want %q", o.Result, want)
 		}
 		if got := names(o.Artifacts); !slices.Equal(got, []string{"r-1-0.txt", "note.md", "mine.md"}) {
-			t.Errorf("the tree has the artifacts %v", got)
+			t.Errorf("the tree has the artifacts %v, want r-1-0.txt, note.md and mine.md", got)
 		}
 		if a := o.Artifacts[1]; a.Path != "r-2-1" || a.Size != 7 || !strings.HasPrefix(a.MediaType, "text/plain") {
-			t.Errorf("the artifact of the lead is %+v", a)
+			t.Errorf("the lead's artifact is %+v, want 7 bytes of text/plain, written by r-2-1", a)
 		}
 		if got := names(h.outcomes(root.Reply(2, 3))[0].Artifacts); !slices.Equal(got, []string{"note.md", "mine.md"}) {
-			t.Errorf("the reader has the artifacts %v", got)
+			t.Errorf("the reader's outcome has the artifacts %v, want note.md and mine.md", got)
 		}
 		whole, _ := h.artifact(root.Tree, "r-1-0.txt")
 		if !strings.HasSuffix(whole, lastLine) {
-			t.Errorf("the artifact ends with %q", whole[max(0, len(whole)-100):])
+			t.Errorf("the artifact ends with %q, want %q", whole[max(0, len(whole)-100):], lastLine)
 		}
 		h.checkVerified()
 	})
 }
 
-// checkExcerpt checks what a model reads of 10,000 numbered lines.
+// checkExcerpt checks the excerpt of 10,000 numbered lines that a model reads:
+// whole lines of the beginning and the end, with a note between them, and
+// nearly as many bytes as a result may have.
 func checkExcerpt(t *testing.T, got string) {
 	t.Helper()
 	head, rest, _ := strings.Cut(got, "\n... [")
@@ -138,7 +141,8 @@ func checkExcerpt(t *testing.T, got string) {
 	lines := strings.Count(head, "\n") + 1
 	if !strings.HasPrefix(head, "1: this is line 1 äöü\n") || !strings.HasSuffix(tail, lastLine) ||
 		!strings.HasSuffix(head, fmt.Sprintf("\n%d: this is line %d äöü", lines, lines)) {
-		t.Errorf("the excerpt has not whole lines of both ends: %q … %q", head[max(0, len(head)-50):], tail[:50])
+		t.Errorf("the excerpt has %q before its note and %q after it, want whole lines of both ends",
+			head[max(0, len(head)-50):], tail[:50])
 	}
 	if n := len(got); n > configs.DefaultMaxResult || n < configs.DefaultMaxResult*9/10 {
 		t.Errorf("the excerpt has %d bytes, want nearly %d", n, configs.DefaultMaxResult)
@@ -150,8 +154,9 @@ func checkExcerpt(t *testing.T, got string) {
 	}
 }
 
-// TestArtifactNotStored: a result that cannot be stored reaches the model in
-// parts, and the model is told that the rest is lost. No outcome names it.
+// TestArtifactNotStored: the bus does not store a large result. The model reads
+// its excerpt, with a note that the other bytes are lost. The outcome names no
+// artifact.
 func TestArtifactNotStored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -171,18 +176,20 @@ func TestArtifactNotStored(t *testing.T) {
 		o := h.awaitOutcome(h.submit("lead", "go"), time.Hour)
 		want := "They are lost: " + errBusBroken.Error() + "]\n"
 		if !strings.Contains(o.Result, want) || o.Artifacts != nil {
-			t.Errorf("the outcome names %v, and does not say %q", o.Artifacts, want)
+			t.Errorf("the outcome has the artifacts %v and the result %.500q, want none and a result with %q",
+				o.Artifacts, o.Result, want)
 		}
 		h.checkVerified()
 	})
 }
 
 // TestArtifactCrashTable kills the worker of a tool before and after it stores
-// an artifact, and after the outcome. The outcome that counts names exactly the
-// artifacts with the bytes of its own attempt. The other attempt leaves nothing
-// under the same name, or the same bytes.
+// an artifact, and before and after it stores the outcome. The outcome names
+// the artifacts of its own attempt and no others, and they have the bytes of
+// that attempt.
 func TestArtifactCrashTable(t *testing.T) {
 	t.Parallel()
+	// The command's output begins with one x for each time that it has run.
 	command := "echo x >> effects; cat effects; seq 1000"
 	own, written := []string{"r-1-0.txt"}, []string{"a.md"}
 	before := func(suffix string) toolDeath { return toolDeath{"", "store", suffix, false} }
@@ -192,8 +199,8 @@ func TestArtifactCrashTable(t *testing.T) {
 		death  toolDeath
 		tool   string
 		effect configs.ToolEffect
-		// names are the artifacts of the tree, and effects what the
-		// command has counted.
+		// names are the names of the tree's artifacts, and effects is
+		// the number of times that the command has run.
 		names   []string
 		effects int
 	}{
@@ -231,8 +238,10 @@ func TestArtifactCrashTable(t *testing.T) {
 				}
 				for _, name := range test.names {
 					text, ok := h.artifact(root.Tree, name)
-					if want := test.effects; !ok || strings.Count(text, "x") != max(want, 1) {
-						t.Errorf("the artifact %s shows %.20q, want the work of attempt %d", name, text, want)
+					want := max(test.effects, 1) // the written text has one x
+					if !ok || strings.Count(text, "x") != want {
+						t.Errorf("the artifact %s (found %t) begins with %.20q, want a text with %d times x",
+							name, ok, text, want)
 					}
 				}
 				if b, _ := os.ReadFile(filepath.Join(dir, "effects")); strings.Count(string(b), "x") != test.effects {
@@ -244,8 +253,8 @@ func TestArtifactCrashTable(t *testing.T) {
 	}
 }
 
-// TestArtifactOfACommand: a command's whole output is the artifact, and its
-// failure too. What is said at the end reaches the model.
+// TestArtifactOfACommand: the artifact of a failed command has its exit code
+// and its whole output. The model reads the beginning and the end.
 func TestArtifactOfACommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -263,7 +272,8 @@ func TestArtifactOfACommand(t *testing.T) {
 		o := h.outcomes(root.Reply(1, 0))[0]
 		if o.Kind != run.KindError || !strings.HasPrefix(o.Error, "exit code 3\n1\n2\n") ||
 			!strings.HasSuffix(o.Error, "\n200000\nthe end\n") || len(o.Error) > configs.DefaultMaxResult {
-			t.Errorf("the model reads %d bytes, %.20q … %q", len(o.Error), o.Error, o.Error[len(o.Error)-20:])
+			t.Errorf("the model reads %d bytes, %.20q … %q, want the exit code, both ends of the output, "+
+				"and at most %d bytes", len(o.Error), o.Error, o.Error[len(o.Error)-20:], configs.DefaultMaxResult)
 		}
 		text, _ := h.artifact(root.Tree, "r-1-0.txt")
 		if n := strings.Count(text, "\n"); n != 200_002 {

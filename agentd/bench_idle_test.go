@@ -44,7 +44,7 @@ func TestIsServer(t *testing.T) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// serveApart starts a server in another process and returns its address.
+// serveApart starts a server in another process and returns its URL.
 func serveApart(b *testing.B) (url string) {
 	b.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), os.Args[0], "-test.run", "^TestIsServer$")
@@ -66,7 +66,7 @@ func serveApart(b *testing.B) (url string) {
 			return url
 		}
 	}
-	b.Fatal("the server does not say where it is")
+	b.Fatal("the server's output ended without a line that has its address")
 	return ""
 }
 
@@ -92,9 +92,9 @@ func forker(_ context.Context, req *provider.Request) (*provider.Response, error
 	return &provider.Response{Content: "done"}, nil
 }
 
-// measured returns the number of goroutines and the bytes of the heap of an
-// idle worker's process.
-func measured() (goroutines int, heap uint64) {
+// measureIdle waits until the worker is idle, and returns the number of
+// goroutines and the bytes of the heap of this process.
+func measureIdle() (goroutines int, heap uint64) {
 	// A goroutine that has emptied its run queue ends after a second.
 	time.Sleep(3 * time.Second)
 	runtime.GC()
@@ -106,14 +106,16 @@ func measured() (goroutines int, heap uint64) {
 
 // BenchmarkIdle makes 10,000 forks that have answered and are idle, with a
 // worker of the default configuration and a server in another process. It
-// reports the worker's goroutines and heap before and after, with the forks in
-// its cache and without them. It also reports the time in which an idle fork
-// answers a message, and that of a new leaf.
+// reports the goroutines of the worker's process before and after, and its heap
+// before, with the forks in the cache, and without them. It also reports the
+// median times in which an idle fork answers a message, and a new leaf its
+// call.
 func BenchmarkIdle(b *testing.B) {
 	const parents = 100
 	leaf, _ := subjects.ParseAgent("leaf")
 	lead, _ := subjects.ParseAgent("lead")
-	w := worldAt(b, serveApart(b), agentd.Config{Slots: 64}, forker, benchAgent("leaf"), idler())
+	w := worldAt(b, serveApart(b), agentd.Config{Slots: 64}, forker, benchAgent("leaf"), forkingAgent())
+	// Each fork that becomes idle sends its parent a notice.
 	var idle atomic.Int64
 	if _, err := w.nc.Subscribe("axe.live.run.lead.*.r.in.mail.>", func(m *nats.Msg) {
 		idle.Add(1)
@@ -124,7 +126,7 @@ func BenchmarkIdle(b *testing.B) {
 		b.Fatal(err)
 	}
 	w.call(b, leaf)
-	goroutines, heap := measured()
+	goroutines, heap := measureIdle()
 	var roots []subjects.Run
 	for range parents {
 		id, _ := subjects.ParseTree(bus.NewID())
@@ -139,9 +141,9 @@ func BenchmarkIdle(b *testing.B) {
 			b.Fatalf("%d forks are idle after 5 minutes, want %d", idle.Load(), parents*forksOfOne)
 		}
 	}
-	_, cached := measured()
+	_, cached := measureIdle()
 	time.Sleep(time.Minute) // the cache drops the runs
-	more, held := measured()
+	more, held := measureIdle()
 	var woken, fresh []time.Duration
 	for b.Loop() {
 		n := len(woken)
@@ -165,8 +167,8 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric(median(woken).Seconds()/median(fresh).Seconds(), "woken/leaf")
 }
 
-// idler is an agent that forks.
-func idler() configs.Agent {
+// forkingAgent returns the agent lead, whose runs may fork.
+func forkingAgent() configs.Agent {
 	a := benchAgent("lead")
 	mailing(&a)
 	return a

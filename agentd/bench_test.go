@@ -30,9 +30,9 @@ func (m benchModel) Send(ctx context.Context, req *provider.Request) (*provider.
 
 // world is a server with one worker, for benchmarks.
 type world struct {
-	conn *bus.Conn // the submitter's
-	nc   *nats.Conn
-	wait sync.Map // subject to chan struct{}
+	conn *bus.Conn  // the submitter's
+	nc   *nats.Conn // receives the live messages
+	wait sync.Map   // subject to chan struct{}
 }
 
 // newWorld starts an embedded server and a worker with the given slots.
@@ -46,7 +46,8 @@ func newWorld(b *testing.B, slots int, m benchModel, agents ...configs.Agent) *w
 	return worldAt(b, s.URL(), agentd.Config{Slots: slots}, m, agents...)
 }
 
-// worldAt starts a worker at a server that runs already.
+// worldAt starts a worker that is connected to the server at url. Its name and
+// its model replace those of cfg.
 func worldAt(b *testing.B, url string, cfg agentd.Config, m benchModel, agents ...configs.Agent) *world {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -76,7 +77,7 @@ func worldAt(b *testing.B, url string, cfg agentd.Config, m benchModel, agents .
 	b.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			b.Error(err)
+			b.Errorf("the worker ended with %v, want no error", err)
 		}
 	})
 	if w.nc, err = nats.Connect(url); err != nil {
@@ -101,7 +102,8 @@ func (w *world) expect(subject string) chan struct{} {
 	return c
 }
 
-// call runs an agent without a submission: one stored call, one stored outcome.
+// call calls an agent as a root, without a submission, and waits for its
+// outcome. The stream then has two more messages: the call and the outcome.
 func (w *world) call(b *testing.B, agent subjects.Agent) {
 	b.Helper()
 	id, _ := subjects.ParseTree(bus.NewID())
@@ -122,12 +124,13 @@ func (w *world) call(b *testing.B, agent subjects.Agent) {
 		Fence:   bus.After(r.Call(), 0),
 	}
 	if _, err := w.conn.Write(b.Context(), m); err != nil {
-		b.Error(err)
+		b.Errorf("write of the call: %v", err)
 		return
 	}
 	<-done
 }
 
+// benchAgent returns an agent whose system prompt names its sub-agent.
 func benchAgent(name string, subs ...string) configs.Agent {
 	return configs.Agent{
 		Name: name, Model: "in/process", SystemPrompt: strings.Join(subs, ""), SubAgents: subs,
@@ -164,7 +167,7 @@ func fan(n int) benchModel {
 	}
 }
 
-// result runs an agent and decodes its outcome.
+// result submits a task to an agent and returns the outcome.
 func (w *world) result(b *testing.B, agent subjects.Agent) run.Outcome {
 	b.Helper()
 	id, _ := subjects.ParseTree(bus.NewID())
@@ -180,7 +183,7 @@ func (w *world) result(b *testing.B, agent subjects.Agent) run.Outcome {
 	}
 	o, err := run.DecodeOutcome(m.Body)
 	if err != nil || o.Status != run.StatusCompleted {
-		b.Fatal(o.Error, err)
+		b.Fatalf("outcome %s %q, error %v, want completed", o.Status, o.Error, err)
 	}
 	return o
 }

@@ -20,7 +20,8 @@ func (h *harness) supervisedWithBudget(agents int, verdicts ...string) {
 	h.awaitReady()
 }
 
-// countedRuns is the number of runs below the root in the tree's tally.
+// countedRuns returns the number of runs below the root that the tree's tally
+// has counted; 0 without a tally.
 func (h *harness) countedRuns(r subjects.Run) int {
 	ms := h.readAll(r.Space.Tally(r.Tree, subjects.Root))
 	if len(ms) == 0 {
@@ -97,7 +98,8 @@ func TestWithheldGrantIsRefunded(t *testing.T) {
 				h.workers[0].drain()
 				var options workerOptions
 				if test.dies {
-					// The first write of the tally grants, the second refunds.
+					// The first write of the tally grants,
+					// and the second one refunds.
 					options.atStep = killAfterTallyWrites(2, "")
 				}
 				victim := h.startWorker("victim", options)

@@ -36,7 +36,7 @@ func serveSelfCaller(h *harness, last int, b subjects.Budget) {
 	h.awaitReady()
 }
 
-// countRuns counts the calls of a tree.
+// countRuns returns the number of runs of a tree, tool runs excluded.
 func (h *harness) countRuns(r subjects.Run) (n int) {
 	for _, m := range h.readAll(r.Space.TreeOf(r.Tree)) {
 		if at, err := r.Space.Parse(m.Subject); err == nil && at.Kind == subjects.Call {
@@ -57,7 +57,7 @@ func TestMaxAgents(t *testing.T) {
 		r := h.submit("more", "L")
 		o := h.expectCompleted(r, "enough")
 		if n := h.countRuns(r); n != 100 || o.Subtree.Runs != 100 {
-			t.Errorf("%d runs, and the outcome says %d; want 100", n, o.Subtree.Runs)
+			t.Errorf("%d runs, and the outcome says %d; want 100 of both", n, o.Subtree.Runs)
 		}
 		refused := 0
 		for _, a := range h.requests("") {
@@ -129,13 +129,13 @@ func TestMaxTokens(t *testing.T) {
 		h.awaitReady()
 		r := h.submit("lead", "go")
 		o := h.awaitOutcome(r, time.Hour)
-		spent := o.Subtree.InputTokens + o.Subtree.OutputTokens
+		used := o.Subtree.InputTokens + o.Subtree.OutputTokens
 		if o.Kind != run.KindBudget ||
-			!strings.HasPrefix(o.Error, fmt.Sprintf("budget exceeded: used %d of %d tokens", spent, maxTokens)) {
-			t.Errorf("outcome %s %q, want a failure that says: used %d of %d tokens", o.Kind, o.Error, spent, maxTokens)
+			!strings.HasPrefix(o.Error, fmt.Sprintf("budget exceeded: used %d of %d tokens", used, maxTokens)) {
+			t.Errorf("outcome %s %q, want a failure that says: used %d of %d tokens", o.Kind, o.Error, used, maxTokens)
 		}
-		if spent < maxTokens-maxUnused || spent > maxTokens {
-			t.Errorf("%d runs used %d tokens, want %d to %d", runs, spent, maxTokens-maxUnused, maxTokens)
+		if used < maxTokens-maxUnused || used > maxTokens {
+			t.Errorf("%d runs used %d tokens, want %d to %d", runs, used, maxTokens-maxUnused, maxTokens)
 		}
 		for i := range runs {
 			if got := h.outcomes(r.Reply(1, i)); len(got) != 1 || got[0].Kind != run.KindBudget {
@@ -241,9 +241,9 @@ func TestTallyOfATree(t *testing.T) {
 	})
 }
 
-// TestUncountedCallIsNotMade: a model call that cannot be counted is not made,
-// and does not fail the run. It is tried again when its trigger is delivered
-// again.
+// TestUncountedCallIsNotMade: the bus refuses the writes to a tally, so a model
+// call cannot be counted. The worker does not make the call, and the run does
+// not fail. It completes when the bus stores the tally again.
 func TestUncountedCallIsNotMade(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -260,7 +260,7 @@ func TestUncountedCallIsNotMade(t *testing.T) {
 		r := h.submit("lead", "go")
 		time.Sleep(5 * time.Second)
 		if n := len(h.requests("lead")); n != 0 {
-			t.Errorf("%d requests that were not counted, want none", n)
+			t.Errorf("%d requests while no tally could be written, want none", n)
 		}
 		broken.Store(false)
 		h.expectCompleted(r, "lead")
@@ -290,8 +290,8 @@ func TestCancelWhileCounting(t *testing.T) {
 	})
 }
 
-// killAfterTallyWrites returns an atStep that kills the worker that makes the
-// n-th write of all workers to a tally with a subject that ends with suffix.
+// killAfterTallyWrites returns an atStep. It counts the writes to the tallies
+// whose subjects end with suffix, and kills the worker that makes the n-th one.
 func killAfterTallyWrites(n int64, suffix string) func(s step) error {
 	var writes atomic.Int64
 	return func(s step) error {

@@ -15,7 +15,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// usesTokens takes 10 s, and uses a number of tokens.
+// usesTokens answers with the task after 10 s. Its usage is the given numbers
+// of tokens.
 func usesTokens(input, output int) scriptedModel {
 	return delayed(10*time.Second, func(_ context.Context, req *modelRequest) (*provider.Response, error) {
 		usage := provider.Usage{InputTokens: input, OutputTokens: output}
@@ -32,22 +33,24 @@ func (h *harness) leadWithTokens(tokens, n int, called configs.Agent) {
 	h.models["lead"] = turns(splitsTask(called.Name, n), joinsResults)
 }
 
-// lastTally returns the newest tally of a scope.
+// lastTally returns the newest tally of the scope of a run.
 func (h *harness) lastTally(r subjects.Run) budget.Tally {
 	ms := h.readAll(r.Space.Tally(r.Tree, r.Path))
 	return budget.Decode(ms[len(ms)-1].Body)
 }
 
-// expectNothingReserved checks that a tree has no reservations any more.
+// expectNothingReserved checks that the scope of a run has no reservations any
+// more.
 func (h *harness) expectNothingReserved(r subjects.Run) {
 	if t := h.lastTally(r); len(t.Reserved) > 0 {
-		h.tb.Errorf("reserved at the end: %+v", t.Reserved)
+		h.tb.Errorf("the tally has the reservations %+v, want none", t.Reserved)
 	}
 }
 
-// TestMaxTokensOfWideReaders: nine readers with inputs of 20,000 tokens begin
-// at once. As many are asked as the budget has room for, and no more. The
-// readers' estimates are a twelfth below what the model counts.
+// TestMaxTokensOfWideReaders: nine readers begin at once. The model counts
+// 21,700 tokens of input for each, and the workers' estimate is about a twelfth
+// lower. The model is asked for as many readers as the budget has room for, and
+// no more.
 func TestMaxTokensOfWideReaders(t *testing.T) {
 	t.Parallel()
 	const readers, input, output = 9, 21_700, 26
@@ -66,11 +69,13 @@ func TestMaxTokensOfWideReaders(t *testing.T) {
 				t.Logf("%d readers were asked: used %d of %d tokens, %.2f times the budget",
 					asked, used, test.tokens, float64(used)/float64(test.tokens))
 				if asked != test.asked || used > test.tokens || o.Status != run.StatusCompleted {
-					t.Errorf("%d readers were asked, want %d; %s %s", asked, test.asked, o.Status, o.Error)
+					t.Errorf("%d readers were asked and used %d tokens, outcome %s %q; "+
+						"want %d readers, at most %d tokens, and completed",
+						asked, used, o.Status, o.Error, test.asked, test.tokens)
 				}
 				refusals := strings.Count(o.Result, "and the next request needs about 200")
 				if refusals != readers-test.asked {
-					t.Errorf("%d of %d readers are refused: %s", refusals, readers-test.asked, o.Result)
+					t.Errorf("%d readers were refused, want %d: %s", refusals, readers-test.asked, o.Result)
 				}
 				h.expectNothingReserved(r)
 				h.checkVerified()
@@ -79,9 +84,10 @@ func TestMaxTokensOfWideReaders(t *testing.T) {
 	}
 }
 
-// TestRequestsWaitForRoom: five short requests may have long answers, and the
-// budget has room for one long answer. They are made one after the other, on
-// two workers. The runs that wait say so, and leave their slots to other trees.
+// TestRequestsWaitForRoom: five leaves make short requests that may have long
+// answers, and the budget has room for one long answer. Two workers make the
+// requests one after the other. The runs that wait publish their progress, and
+// leave their slots to other trees.
 func TestRequestsWaitForRoom(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -111,7 +117,7 @@ func TestRequestsWaitForRoom(t *testing.T) {
 			}
 		}
 		if waiting != 4 {
-			t.Errorf("%d runs said that they wait, want 4", waiting)
+			t.Errorf("%d progress messages of waiting runs, want 4", waiting)
 		}
 		h.expectNothingReserved(r)
 	})
@@ -128,7 +134,9 @@ func TestReservationEnds(t *testing.T) {
 		h.startWorker("successor", workerOptions{Config: agentd.Config{Slots: 1}})
 	}
 	for name, test := range map[string]struct {
-		first  scriptedModel
+		// first is the model of the run with the reservation.
+		first scriptedModel
+		// happen ends the request of that run, unless its model does.
 		happen func(h *harness, first subjects.Run, w *worker)
 	}{
 		"the model fails": {delayed(time.Second, fails(busy)), func(*harness, subjects.Run, *worker) {}},
@@ -163,10 +171,10 @@ func TestReservationEnds(t *testing.T) {
 				from := time.Now()
 				test.happen(h, h.leafOf(r, h.requests("leaf")[0].task()), w)
 				if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted {
-					t.Errorf("%s %s", o.Status, o.Error)
+					t.Errorf("outcome %s %q, want completed", o.Status, o.Error)
 				}
-				// A lease and a usual request take 10 s each, and a slow
-				// request ten minutes.
+				// A lease and a usual request take 10 s each,
+				// and a slow request ten minutes.
 				h.tookAtMost(from, 3*time.Minute)
 				h.expectNothingReserved(r)
 				h.checkVerified()
@@ -175,7 +183,8 @@ func TestReservationEnds(t *testing.T) {
 	}
 }
 
-// leafOf returns the leaf with a task that the lead's first turn called.
+// leafOf returns the leaf that the lead's first turn called with the given
+// task, "L." and the index of the call.
 func (h *harness) leafOf(lead subjects.Run, task string) subjects.Run {
 	index := strings.TrimPrefix(task, "L.")
 	path, err := subjects.ParsePath("r-1-" + index)

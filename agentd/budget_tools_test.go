@@ -14,12 +14,11 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// noToolCalls is the text that a model reads for a call that 10 calls before it
-// leave no room for.
+// noToolCalls is the result of a tool call beyond a budget of 10.
 const noToolCalls = "budget exceeded: used 10 of 10 tool calls"
 
-// writesFiles writes n files in each turn. No two runs or turns write the same
-// file.
+// writesFiles calls write_file n times. The name of a file has the run's task,
+// the turn and the call, so that no two calls of a tree write the same file.
 func writesFiles(n int) scriptedModel {
 	return func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 		var cs []provider.ToolCall
@@ -47,9 +46,9 @@ func (h *harness) lastToolCalls(r subjects.Run) int {
 	return budget.Decode(ms[len(ms)-1].Body).ToolCalls
 }
 
-// serveWriters makes a lead with a budget of ten tool calls, and writers below
-// it. Together they want 24 tool calls.
-func serveWriters(h *harness, dir string) {
+// defineWriters makes a lead with a budget of ten tool calls, and four writers
+// below it. Together they want 24 tool calls.
+func defineWriters(h *harness, dir string) {
 	h.agents = []configs.Agent{
 		define("lead", []string{"writer"}, withBudget(subjects.Budget{ToolCalls: 10})),
 		define("writer", nil, withTools(dir, "write_file")),
@@ -59,13 +58,13 @@ func serveWriters(h *harness, dir string) {
 }
 
 // TestMaxToolCalls: the runs of a tree make exactly as many tool calls as the
-// budget has room for, on three workers. The calls beyond are refused, nothing
-// of them is carried out, and their callers go on.
+// budget has room for, on three workers. The calls beyond are refused and have
+// no effect, and their callers go on.
 func TestMaxToolCalls(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	withHarness(t, func(h *harness) {
-		serveWriters(h, dir)
+		defineWriters(h, dir)
 		for i := range 3 {
 			h.startWorker(fmt.Sprintf("w%d", i), workerOptions{})
 		}
@@ -76,7 +75,7 @@ func TestMaxToolCalls(t *testing.T) {
 			t.Errorf("%d files and %d tool calls in the tally, want 10 of each", n, counted)
 		}
 		if o.Subtree.Runs != 5 {
-			t.Errorf("%d runs, want 5: tool calls take no room of agents", o.Subtree.Runs)
+			t.Errorf("%d runs, want 5: tool calls do not count as agents", o.Subtree.Runs)
 		}
 		refused := 0
 		for _, a := range h.requests("writer") {
@@ -90,14 +89,15 @@ func TestMaxToolCalls(t *testing.T) {
 			}
 		}
 		if refused != 14 {
-			t.Errorf("%d calls were refused for want of room, want 14", refused)
+			t.Errorf("%d calls were refused because of the budget, want 14", refused)
 		}
 		h.checkVerified()
 	})
 }
 
-// TestMaxToolCallsAfterACrash kills a worker after one of its writes to the
-// tally. Its successor counts no tool call twice, so all ten are made.
+// TestMaxToolCallsAfterACrash kills a worker after each of its first three
+// writes to the tally. The successor counts no tool call twice, so all ten are
+// made.
 func TestMaxToolCallsAfterACrash(t *testing.T) {
 	t.Parallel()
 	for n := range int64(3) {
@@ -105,14 +105,14 @@ func TestMaxToolCallsAfterACrash(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			withHarness(t, func(h *harness) {
-				serveWriters(h, dir)
+				defineWriters(h, dir)
 				victim := h.startWorker("victim", workerOptions{atStep: killAfterTallyWrites(n+1, ".r")})
 				h.awaitReady()
 				r := h.submit("lead", "L")
 				select {
 				case <-victim.ended:
 				case <-time.After(time.Minute):
-					t.Fatal("the worker has made fewer writes")
+					t.Fatalf("the worker has not made %d writes to the tally within a minute", n+1)
 				}
 				h.startWorker("successor", workerOptions{})
 				o := h.awaitOutcome(r, time.Hour)
@@ -128,8 +128,9 @@ func TestMaxToolCallsAfterACrash(t *testing.T) {
 	}
 }
 
-// TestDeniedToolCallsAreRefunded: the calls of a turn that a person denies do
-// not count. The model makes as many calls afterwards.
+// TestDeniedToolCallsAreRefunded: a person denies the two calls of a turn,
+// which use up the budget. They are refunded, so two of the next turn's three
+// calls are carried out.
 func TestDeniedToolCallsAreRefunded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -31,12 +31,14 @@ func TestMailToABusyRunBlocksNoOther(t *testing.T) {
 		began := time.Now()
 		h.expectCompleted(h.submit("lead", "go"), "c0=leaf")
 		h.tookAtMost(began, time.Minute)
+		// The interrupt aborts the request of half an hour, and the
+		// last message wakes the run.
 		h.setModel("busy", recites)
 		h.publish(a.Interrupt(h.key("stop")), "")
 		h.publish(a.Mail(h.key("last")), `{"from":"user","text":"The last."}`)
 		o := h.awaitOutcome(a, time.Hour)
 		if n := strings.Count(o.Result, "message "); n != messages || !strings.HasSuffix(o.Result, "The last.") {
-			t.Errorf("%d messages were read, want %d: %.300s", n, messages, o.Result)
+			t.Errorf("the model read %d messages, want %d and then the last: %.300s", n, messages, o.Result)
 		}
 		h.checkVerified()
 	})

@@ -16,12 +16,17 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// shape describes the runs of TestCacheCountsWhatItHolds: their turns, the
-// calls of each turn, the bytes of each text, and the answered calls of the
-// last turn.
+// shape describes the runs of TestCacheCountsWhatItHolds.
 type shape struct {
-	turns, calls, text, answered int
-	idle                         bool
+	// turns is the number of turns of a run, and calls that of each turn.
+	turns, calls int
+	// text is the length of each text in bytes.
+	text int
+	// answered is the number of calls of the last turn that have an
+	// outcome. All calls of the other turns have one.
+	answered int
+	// idle says that a run is idle after each turn.
+	idle bool
 }
 
 // TestCacheCountsWhatItHolds compares the size that the cache counts with the
@@ -61,7 +66,8 @@ func TestCacheCountsWhatItHolds(t *testing.T) {
 				t.Fatal(err)
 			}
 			runs := make([]subjects.Run, 10)
-			// Ten small runs would be lost in the rest of the heap.
+			// Other changes of the heap are larger than ten small
+			// runs.
 			if s.turns*s.calls < 2 && s.text < 1000 {
 				runs = make([]subjects.Run, 200)
 			}
@@ -98,22 +104,23 @@ func TestCacheForgets(t *testing.T) {
 		for range 10 {
 			c.put(used)
 			time.Sleep(cachePeriod * 9 / 10)
-			if !has(c, used) {
+			if !takeOut(c, used) {
 				t.Fatal("the cache has dropped a run within the period")
 			}
 		}
 		c.put(used)
 		time.Sleep(2 * cachePeriod)
 		synctest.Wait()
-		if has(c, unused) || has(c, used) || c.young.size+c.old.size != 0 {
-			t.Errorf("the cache holds a run, or counts %d and %d bytes, after two periods", c.young.size, c.old.size)
+		if takeOut(c, unused) || takeOut(c, used) || c.young.size+c.old.size != 0 {
+			t.Errorf("after two periods the cache holds a run or counts %d and %d bytes, want no run and 0 bytes",
+				c.young.size, c.old.size)
 		}
 	})
 }
 
-// TestCacheIsBounded: the cache keeps within its bytes over a thousand takes
-// and puts. The run that was put last is there. A run that needs more than half
-// of the cache drives out no other.
+// TestCacheIsBounded: over a thousand takes and puts the cache stays within its
+// limit in bytes, and has the run that was put last. A run that needs more than
+// half of the limit is not kept, and no other run is dropped for it.
 func TestCacheIsBounded(t *testing.T) {
 	const limit = 100_000
 	c := newCache(limit)
@@ -121,42 +128,43 @@ func TestCacheIsBounded(t *testing.T) {
 		h := waiting(fmt.Sprint("a", i%200), i*7%9000)
 		c.take(h.run) // as in a run queue
 		c.put(h)
-		if held := held(c.young) + held(c.old); held != c.young.size+c.old.size || held > limit {
+		if held := countedSize(c.young) + countedSize(c.old); held != c.young.size+c.old.size || held > limit {
 			t.Fatalf("after put %d the cache holds %d bytes of %d, and counts %d and %d",
 				i, held, limit, c.young.size, c.old.size)
 		}
-		if !has(c, h) {
+		if !takeOut(c, h) {
 			t.Fatalf("the cache has dropped run %d, which was put last", i)
 		}
 		c.put(h)
 	}
 	c.put(waiting("large", limit/2))
-	if has(c, waiting("large", 0)) || len(c.young.values)+len(c.old.values) < 10 {
+	if takeOut(c, waiting("large", 0)) || len(c.young.values)+len(c.old.values) < 10 {
 		t.Error("the cache keeps a run that is too large, or has dropped the others for it")
 	}
 }
 
-// has takes a run from the cache, and reports whether it was there.
-func has(c *cache, h *loadedRun) bool {
+// takeOut takes a run from the cache, and reports whether it was there.
+func takeOut(c *cache, h *loadedRun) bool {
 	_, ok := c.take(h.run)
 	return ok
 }
 
-// held is the counted size of the runs of a generation.
-func held(g generation[subjects.Run, *loadedRun]) (sum int) {
+// countedSize returns the sum of the counted sizes of a generation's runs.
+func countedSize(g generation[subjects.Run, *loadedRun]) (sum int) {
 	for _, h := range g.values {
 		sum += runWeight + h.value.size
 	}
 	return sum
 }
 
-// waiting makes a run of the given size that waits for a call.
+// waiting makes the root of an agent that awaits a call's outcome. Its messages
+// count for the given size in bytes.
 func waiting(agent string, size int) *loadedRun {
 	r := space.Run(must(subjects.ParseAgent(agent)), must(subjects.ParseTree("t")), subjects.Root)
 	return &loadedRun{run: r, state: run.State{Phase: run.Awaiting, Seq: 1}, size: size}
 }
 
-// heap returns the bytes of the heap in use.
+// heap returns the bytes of the heap in use, after a collection.
 func heap() int {
 	runtime.GC()
 	runtime.GC()

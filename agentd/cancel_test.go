@@ -27,8 +27,8 @@ func (h *harness) startThreeLevels() {
 	h.awaitReady()
 }
 
-// awaitThreeLevels waits until the leaves of the tree are in flight on both
-// workers.
+// awaitThreeLevels waits until the models of all four leaves are asked, and
+// checks that both workers ask them.
 func (h *harness) awaitThreeLevels() {
 	h.awaitRequests("leaf", 4)
 	workers := map[string]bool{}
@@ -36,7 +36,7 @@ func (h *harness) awaitThreeLevels() {
 		workers[a.worker.name] = true
 	}
 	if len(workers) != 2 {
-		h.tb.Fatalf("%v ask for leaves, want both workers", workers)
+		h.tb.Fatalf("the leaves' models are asked by %d workers, want both: %v", len(workers), workers)
 	}
 }
 
@@ -51,16 +51,17 @@ func (h *harness) expectStopped(requests []modelRequest, cut time.Time) {
 		case a.ended.IsZero():
 			h.tb.Errorf("the request for %s is still in flight", a.agent)
 		case a.ended.Sub(cut) > 50*time.Millisecond:
-			h.tb.Errorf("the request for %s ended %v after the end of its tree", a.agent, a.ended.Sub(cut))
+			h.tb.Errorf("the request for %s ended %v after the end of its tree, want 50 ms at most",
+				a.agent, a.ended.Sub(cut))
 		case a.ended.After(cut) && a.err == nil:
 			h.tb.Errorf("%s answered after the end of its tree", a.agent)
 		}
 	}
 }
 
-// TestCancelWhileAwaiting: a cancel message aborts all requests below it at
-// once, on every worker. No model is asked afterwards, and each run gets an
-// outcome or a cancel message.
+// TestCancelWhileAwaiting: a cancel message for the root aborts all requests of
+// the tree at once, on every worker. No model is asked afterwards, and each run
+// gets an outcome or a cancel message.
 func TestCancelWhileAwaiting(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -149,8 +150,9 @@ func TestCancelBeforeCall(t *testing.T) {
 	}
 }
 
-// TestCancelReachesUnservedChildren: each awaited child gets its cancel message
-// at once, and its outcome when a worker for its agent starts.
+// TestCancelReachesUnservedChildren: no worker serves the agent of a cancelled
+// run's children. Each child gets its cancel message at once, and its outcome
+// when a worker for its agent starts.
 func TestCancelReachesUnservedChildren(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -158,7 +160,9 @@ func TestCancelReachesUnservedChildren(t *testing.T) {
 		h.announce("lonely")
 		h.startWorker("w", workerOptions{agents: h.agents[:1]})
 		r := h.submit("lead", "go")
-		h.eventually("two calls", func() bool { return len(h.readAll(h.child(r, "lonely", 1).Call())) == 1 })
+		h.eventually("both children are called", func() bool {
+			return len(h.readAll(h.child(r, "lonely", 1).Call())) == 1
+		})
 		h.publish(r.Cancel(), "")
 		h.expectFailed(r, run.KindCancelled, "cancelled")
 		for i := range 2 {
@@ -248,7 +252,7 @@ func TestCancelTwice(t *testing.T) {
 			t.Errorf("%d results, want 1", n)
 		}
 		if n := len(h.entries(r)); n != 2 {
-			t.Errorf("%d entries, want a turn and the end:\n%s", n, h.dumpTree(r.Tree))
+			t.Errorf("%d entries, want 2, a turn and the end:\n%s", n, h.dumpTree(r.Tree))
 		}
 		for i := range 2 {
 			if n := len(h.readAll(h.child(r, "mid", i).Cancel())); n != 1 {
@@ -259,8 +263,9 @@ func TestCancelTwice(t *testing.T) {
 }
 
 // TestTwoCancelsForTwoWorkers: eight runs get two cancel messages each, and two
-// workers share the deliveries. A worker with the run in its cache and a worker
-// that reads it agree that the first message counts: each run ends at once.
+// workers share the deliveries. A worker with a run in its cache and a worker
+// that reads the run agree that the first message counts. Each run ends at
+// once.
 func TestTwoCancelsForTwoWorkers(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -305,7 +310,7 @@ func TestCancelAfterTheEnd(t *testing.T) {
 			t.Errorf("%d results, want 1", n)
 		}
 		if n := len(h.readAll(r.Log())); n != 0 {
-			t.Errorf("%d entries on the log of a run that was over, want none", n)
+			t.Errorf("%d entries on the log of a run that had ended, want none", n)
 		}
 	})
 }
@@ -335,9 +340,9 @@ func TestCancelWithoutWorkers(t *testing.T) {
 	})
 }
 
-// TestCancelManyAtWork cancels a tree of 300 runs on four workers, most of them
-// with a request in flight. A second later no request begins any more. Each run
-// gets its outcome, and the root's outcome is cancelled.
+// TestCancelManyAtWork cancels a tree of 300 runs on four workers. Each of the
+// 286 leaves has a request in flight. A second later no request begins any
+// more. Each run gets its outcome, and the root's outcome is cancelled.
 func TestCancelManyAtWork(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -380,11 +385,12 @@ func TestCancelManyAtWork(t *testing.T) {
 		for _, a := range h.requests("") {
 			last = max(last, a.began.Sub(cut))
 			if a.ended.Sub(cut) > time.Second {
-				t.Errorf("%s was aborted %v after the cancel message", a.agent, a.ended.Sub(cut))
+				t.Errorf("the request for %s ended %v after the cancel message, want 1 s at most",
+					a.agent, a.ended.Sub(cut))
 			}
 		}
 		if last > time.Second {
-			t.Errorf("a request began %v after the cancel message", last)
+			t.Errorf("a request began %v after the cancel message, want 1 s at most", last)
 		}
 		h.checkTree(r.Tree)
 		t.Logf("all 300 had ended %v after the cancel message", took)
