@@ -41,9 +41,9 @@ func TestClockOfTheServerIsWrong(t *testing.T) {
 	}
 }
 
-// checkUnderWrongClock runs a tree of three levels, with a call that hangs. The
-// server's clock is ahead by the given time, from the start or, with later,
-// from 20 s after the submission on.
+// checkUnderWrongClock runs a tree of three levels, with a call that hangs, and
+// checks its answer and its duration. The server's clock is ahead by the given
+// time, from the start or, with later, from 20 s after the submission on.
 func (h *harness) checkUnderWrongClock(by time.Duration, later bool) {
 	if by < 0 {
 		time.Sleep(pastNewYear)
@@ -72,7 +72,7 @@ func (h *harness) checkUnderWrongClock(by time.Duration, later bool) {
 	o := h.expectCompleted(r, "c0=c0=leaf|c1=leaf|c1=c0=leaf|c1=leaf|c2=Error: sub-agent \"stuck\" failed - "+
 		"timeout after 120s. You may retry or proceed without this result.")
 	if took := time.Since(from); (took - 2*time.Minute).Abs() > time.Second {
-		h.tb.Errorf("the tree whose last call has a timeout of 2 min took %v", took)
+		h.tb.Errorf("the tree took %v, want the 2 min of its last call's timeout", took)
 	}
 	if said := time.Duration(o.DurationMS) * time.Millisecond; (said - 2*time.Minute).Abs() > time.Second {
 		h.tb.Errorf("the outcome says that the tree took %v, want 2 min", said)
@@ -81,9 +81,9 @@ func (h *harness) checkUnderWrongClock(by time.Duration, later bool) {
 	h.checkVerified()
 }
 
-// TestClockOfTheServerIsSetWhileARunWaits: the server's clock is set while a
-// root waits whose agent no worker serves. The root's timer was set before. It
-// may fire too early, and the root still ends when its timeout is over.
+// TestClockOfTheServerIsSetWhileARunWaits: no worker serves a root's agent. The
+// server's clock is set after the root's timer was set, so the timer may fire
+// too early. The root still ends when its timeout is over.
 func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -106,11 +106,11 @@ func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
 				if o.Kind != run.KindTimeout || o.Error != "timeout after 4200s" {
 					t.Errorf("outcome %s %q, want timeout after 4200s", o.Kind, o.Error)
 				}
-				// In a wait of 70 minutes the harness polls every few
-				// seconds.
+				// In a wait of 70 minutes the harness polls
+				// every few seconds.
 				said, took := time.Duration(o.DurationMS)*time.Millisecond, time.Since(from)
 				if (said-allowed).Abs() > time.Second || (took-allowed).Abs() > 10*time.Second {
-					t.Errorf("the root with a timeout of %v ended after %v, and says %v", allowed, took, said)
+					t.Errorf("the root ended after %v, and its outcome says %v; want %v", took, said, allowed)
 				}
 			})
 		})
@@ -119,8 +119,8 @@ func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
 
 // TestTimersThatFireEarly: the server's clock is set forward, and the server
 // fires the timer of a wait before its time. The wait still ends at its time.
-// Until then every reader sees that the run waits, also a reader that does not
-// know that the clock was set.
+// Before that, even a reader that does not know that the clock was set sees
+// that the run waits.
 func TestTimersThatFireEarly(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -168,7 +168,8 @@ func TestTimersThatFireEarly(t *testing.T) {
 				if n := len(h.readAll(r.Due(1))); n != 1 {
 					t.Errorf("the timer has fired %d times, want once", n)
 				}
-				// A new connection does not know that the clock was set.
+				// A new connection does not know that the clock
+				// was set.
 				fresh := h.open(bus.Config{})
 				defer fresh.Close()
 				s, err := history.New(fresh).State(h.ctx, r)
@@ -181,7 +182,7 @@ func TestTimersThatFireEarly(t *testing.T) {
 				time.Sleep(time.Until(from.Add(test.allowed - 2*time.Second)))
 				h.awaitRequests("lead", 2)
 				if took := time.Since(from); (took - test.allowed).Abs() > time.Second {
-					t.Errorf("the wait of %v took %v", test.allowed, took)
+					t.Errorf("the wait took %v, want %v", took, test.allowed)
 				}
 				if o := h.awaitOutcome(r, time.Minute); !strings.Contains(o.Result, test.want) {
 					t.Errorf("the outcome is %q, want one with %q", o.Result, test.want)
@@ -220,7 +221,7 @@ func TestEarlyTimerWhereAWorkerDies(t *testing.T) {
 		h.expectCompleted(r, "c0="+failedCall("lonely", "timeout after 120s"))
 		// A lease is 10 s.
 		if took := time.Since(from); took < 119*time.Second || took > 2*time.Minute+15*time.Second {
-			h.tb.Errorf("the wait of 2 min took %v, want at most 15 s more", took)
+			h.tb.Errorf("the wait took %v, want 2 min, and at most 15 s more", took)
 		}
 		time.Sleep(time.Minute)
 		h.checkVerified()
@@ -228,17 +229,18 @@ func TestEarlyTimerWhereAWorkerDies(t *testing.T) {
 	})
 }
 
-// TestStepIsNoticedBetween: the server's clock is set, and a worker notices
-// that between two operations. It has computed the times in a message and not
-// stored the message yet, or it has stored the message and reads the run. All
-// readers know by which clock those times are, and nothing ends early or late.
+// TestStepIsNoticedBetween: the server's clock is set, and a worker notices the
+// step between two operations. It has computed the times in a message and not
+// stored the message yet, or it has stored the message and reads the run. The
+// tree completes, and the call of the leaf has its whole timeout.
 func TestStepIsNoticedBetween(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		// suffix is the end of the subject of the message.
 		suffix string
-		// stored says that the worker notices the clock step in the read
-		// after the write of the message, and not before the write.
+		// stored says that the worker notices the clock step in the
+		// read after the write of the message, and not before the
+		// write.
 		stored bool
 	}{
 		{suffix: ".r.call"},
@@ -280,8 +282,8 @@ func TestStepIsNoticedBetween(t *testing.T) {
 				}
 				m := h.readAll(h.child(r, "leaf", 0).Call())[0]
 				deadline, err := subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline))
-				written, failed := strconv.ParseInt(m.Header.Get("Axe-Written"), 10, 64)
-				if allowed := deadline.Sub(time.UnixMilli(written)); err != nil || failed != nil ||
+				written, writtenErr := strconv.ParseInt(m.Header.Get("Axe-Written"), 10, 64)
+				if allowed := deadline.Sub(time.UnixMilli(written)); err != nil || writtenErr != nil ||
 					(allowed-2*time.Minute).Abs() > time.Second {
 					t.Errorf("the call's deadline is %v after the time of writing, want 2 min: %v", allowed, m.Header)
 				}
@@ -292,7 +294,8 @@ func TestStepIsNoticedBetween(t *testing.T) {
 }
 
 // TestClockStepsAreHandedOn: a worker that starts after the server's clock was
-// set learns of the step from the entry of a former worker.
+// set learns of the step from the entry of a dead worker in the bucket of the
+// workers.
 func TestClockStepsAreHandedOn(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -301,8 +304,8 @@ func TestClockStepsAreHandedOn(t *testing.T) {
 		h.models["lead"] = delayed(90*time.Second, says("lead"))
 		first := h.startWorker("first", workerOptions{})
 		r := h.root("lead")
-		// The step is as long as the timeout: for a worker that does not
-		// know of it, the root's deadline has passed.
+		// The step is as long as the timeout: for a worker that does
+		// not know of it, the root's deadline has passed.
 		h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, "300"})
 		time.Sleep(20 * time.Second)
 		h.setServerClock(5 * time.Minute)

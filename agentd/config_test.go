@@ -8,9 +8,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestNegativeConfig: the error names the field, and has the value as a person
-// writes it.
-func TestNegativeConfig(t *testing.T) {
+// TestInvalidConfig: New refuses a Config without Open, and one with a negative
+// field. The error names the field, and has the value as a person writes it.
+func TestInvalidConfig(t *testing.T) {
 	t.Parallel()
 	open := func(string) (provider.Provider, string, error) { return nil, "", nil }
 	for want, cfg := range map[string]agentd.Config{
@@ -25,7 +25,7 @@ func TestNegativeConfig(t *testing.T) {
 		"agentd: Config.Cache must not be negative, got -1":           {Open: open, Cache: -1},
 	} {
 		if _, err := agentd.New(nil, cfg); err == nil || err.Error() != want {
-			t.Errorf("error %v, want %s", err, want)
+			t.Errorf("got error %v, want %s", err, want)
 		}
 	}
 }

@@ -32,8 +32,9 @@ func (h *harness) fork(of subjects.Run, prompt string) subjects.Run {
 }
 
 // TestCopyOfARunningRun: a copy continues from the conversation at the time of
-// the copy. Later turns of the original do not show up in it, though another
-// worker reads the original while the copy runs.
+// the copy. The original takes more turns, and the worker dies. Another worker
+// reads the original as it is then, and the later turns do not show up in the
+// copy.
 func TestCopyOfARunningRun(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -53,7 +54,7 @@ func TestCopyOfARunningRun(t *testing.T) {
 		}
 		h.setModel("lead", turns(nil, calls(call("leaf", "y")), third))
 		q := h.fork(r, prompt)
-		h.eventually("the copy is at work", func() bool { return len(h.requests("lead")) == 4 })
+		h.eventually("two requests for the copy", func() bool { return len(h.requests("lead")) == 4 })
 		h.expectCompleted(r, "the end")
 		h.workers[0].kill()
 		h.startWorker("w2", workerOptions{Config: forgetful})
@@ -82,7 +83,7 @@ func TestCopyOfATurnNotTaken(t *testing.T) {
 			})
 			if want := fmt.Sprintf(" took 2 turns, not %d", turn); !errors.Is(err, client.ErrUnknownTurn) ||
 				!strings.HasSuffix(err.Error(), want) {
-				t.Errorf("turn %d: %v, want …%s", turn, err, want)
+				t.Errorf("fork after turn %d: got error %v, want one that ends with %q", turn, err, want)
 			}
 		}
 		body, err := json.Marshal(run.Input{Task: "And you?", Copy: run.CopyOf(r, 3)})
@@ -95,13 +96,13 @@ func TestCopyOfATurnNotTaken(t *testing.T) {
 		}
 		h.write(bus.Message{Subject: q.Call(), Header: head.Pairs(), Body: body})
 		if o := h.awaitOutcome(q, time.Minute); !strings.Contains(o.Error, "has no turn 3") {
-			t.Errorf("%s: %s", o.Status, o.Error)
+			t.Errorf("outcome %s %q, want an error with \"has no turn 3\"", o.Status, o.Error)
 		}
 	})
 }
 
 // TestCopyOfARunWithTwoOutcomes: a copy continues from the first of two stored
-// outcomes, however many messages the run has.
+// outcomes of a run.
 func TestCopyOfARunWithTwoOutcomes(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -121,7 +122,7 @@ func TestCopyOfARunWithTwoOutcomes(t *testing.T) {
 
 // TestCopyIsBounded: the budgets of a run and of the runs above it also bound a
 // copy of it, and a copy of the copy. The same holds for the policy and the
-// supervision of the run's call, whether the run has a log or not.
+// supervision of the run's call. The run has no log, and its copy has one.
 func TestCopyIsBounded(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -173,8 +174,8 @@ func TestCopyIsBounded(t *testing.T) {
 	})
 }
 
-// TestCopyOfAnAdHocRun: a copy of an ad hoc run is ad hoc too, and has no
-// submit tools.
+// TestCopyOfAnAdHocRun: a copy of an ad hoc run is ad hoc too: it has no system
+// text. As a root it has no submit tools.
 func TestCopyOfAnAdHocRun(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -190,7 +191,7 @@ func TestCopyOfAnAdHocRun(t *testing.T) {
 		last := requests[len(requests)-1].Request
 		for _, tool := range last.Tools {
 			if strings.HasPrefix(tool.Name, "submit_") {
-				t.Errorf("the copy, a root, is offered %s", tool.Name)
+				t.Errorf("the copy is offered the tool %s, want no submit tools for a root", tool.Name)
 			}
 		}
 		if last.System != "" {
@@ -200,8 +201,8 @@ func TestCopyOfAnAdHocRun(t *testing.T) {
 }
 
 // TestUnreadableOriginIsRetried: a fork inherits its parent's conversation, and
-// for a minute the bus cannot deliver a part of it. The worker reads it later.
-// No run fails.
+// for a minute the bus does not load a large text of it. The worker reads the
+// text later. The fork completes, and its model is asked once.
 func TestUnreadableOriginIsRetried(t *testing.T) {
 	t.Parallel()
 	thorough(t)

@@ -84,17 +84,20 @@ func atEachStep(t *testing.T, stride int, runTree func(h *harness, at int) (reac
 	return at - 1
 }
 
-// faultAt strikes a worker, the victim, at one of its steps.
+// faultAt is a fault that strikes a worker, the victim, at one of its steps.
 type faultAt struct {
+	// step is the number of the step, 1 for the victim's first one.
 	step int
-	// strike is called at the step. The successor starts when begun is
-	// closed: by then the victim must not write any more.
+	// strike is called at the step. The successor starts when strike
+	// returns or calls markBegun. From then on the victim must not write
+	// until strike has returned.
 	strike func(s step)
 	// frozen is the victim's option of that name.
 	frozen atomic.Bool
 	// config is that of the victim and the successor.
 	config agentd.Config
 
+	// begun is closed when the successor may start.
 	begun chan struct{}
 	once  sync.Once
 }
@@ -146,9 +149,10 @@ func (f *faultAt) runTask(h *harness, agent, task string) (root subjects.Run, o 
 	return root, o
 }
 
-// TestZombieAnywhere freezes a worker at one of its steps until its leases have
-// expired and a successor has completed the tree. Then the worker goes on where
-// it was, and changes nothing. Without -rapid.checks it takes one step in 48.
+// TestZombieAnywhere freezes a worker at one of its steps for a minute. Its
+// leases expire, and a successor goes on with the tree. Then the worker goes on
+// where it was, and changes nothing. Without -rapid.checks it takes one step in
+// 48.
 func TestZombieAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, agents := range crashTrees {
@@ -169,7 +173,7 @@ func TestZombieAnywhere(t *testing.T) {
 				h.checkTree(root.Tree)
 				for turn, workers := range h.tree.repeated() {
 					if len(workers) > 2 {
-						h.tb.Errorf("turn %s was asked by %v, want two at most", turn, workers)
+						h.tb.Errorf("turn %s was asked by %v, want two workers at most", turn, workers)
 					}
 				}
 				for _, w := range h.workers {

@@ -12,7 +12,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// due is the header of a submission with a deadline.
+// due returns the header that sets the deadline of a submission.
 func due(at time.Time) [2]string {
 	return [2]string{subjects.HeaderDeadline, subjects.FormatDeadline(at)}
 }
@@ -34,7 +34,7 @@ func TestDeadlineOfASubmissionOnlyNarrows(t *testing.T) {
 				h.expectCompleted(r, "lead")
 				got, err := subjects.ParseDeadline(h.readAll(r.Call())[0].Header.Get(subjects.HeaderDeadline))
 				if err != nil || got.Sub(now).Round(time.Second) != test.want {
-					t.Errorf("the deadline is in %v, want %v; error %v", got.Sub(now), test.want, err)
+					t.Errorf("the deadline is %v after the submission, error %v; want %v", got.Sub(now), err, test.want)
 				}
 			})
 		})
@@ -42,8 +42,8 @@ func TestDeadlineOfASubmissionOnlyNarrows(t *testing.T) {
 }
 
 // TestHeadersFromOutsideAreIgnored: a submission's headers do not set the
-// depth, parent, reply subject, tree or path of the root's call. A malformed
-// deadline is refused.
+// depth, the max depth, the parent, the reply subject, the tree or the path of
+// the root's call. A submission with a malformed deadline is refused.
 func TestHeadersFromOutsideAreIgnored(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -100,8 +100,8 @@ func TestDeadlineDuringAModelCall(t *testing.T) {
 }
 
 // TestTimeoutOfTheFile: the timeout in an agent's file bounds a tree with that
-// agent as its root. A time of the submission goes before it, and the worker's
-// own bound holds in any case.
+// agent as its root. A timeout of the submission replaces it. The worker's own
+// timeout bounds the tree in any case.
 func TestTimeoutOfTheFile(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

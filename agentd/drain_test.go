@@ -52,7 +52,7 @@ func TestDrainFinishesATurn(t *testing.T) {
 		h.awaitRequests("lead", 1)
 		w.drain()
 		if len(h.entries(r)) != 1 || len(h.readAll(h.child(r, "leaf", 0).Call())) != 1 {
-			t.Errorf("the turn was not carried out:\n%s", h.dumpTree(r.Tree))
+			t.Errorf("want one entry and one call of the leaf, got\n%s", h.dumpTree(r.Tree))
 		}
 		h.startWorker("w2", workerOptions{})
 		h.expectCompleted(r, "c0=leaf")
@@ -62,9 +62,9 @@ func TestDrainFinishesATurn(t *testing.T) {
 	})
 }
 
-// TestDrainReleasesAfterGrace: a drained worker gives back each trigger that is
-// not done within the grace, be it a call or a reply. Another worker has it
-// within a second.
+// TestDrainReleasesAfterGrace: a draining worker aborts the model call that is
+// not done within the grace, and gives its trigger back, be it a call or a
+// reply. Another worker asks the model within a second.
 func TestDrainReleasesAfterGrace(t *testing.T) {
 	t.Parallel()
 	for slow, asks := range map[string]int{"leaf": 1, "lead": 2} {
@@ -102,8 +102,9 @@ func TestDrainReleasesAfterGrace(t *testing.T) {
 	}
 }
 
-// TestDrainLeavesNothingBehind: every goroutine of a worker ends with it. The
-// test is not parallel, because it looks at all goroutines of the process.
+// TestDrainLeavesNothingBehind: every goroutine of a worker ends with its
+// drain. The test is not parallel, because it looks at all goroutines of the
+// process.
 func TestDrainLeavesNothingBehind(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()

@@ -31,14 +31,14 @@ func TestSubmissionTwice(t *testing.T) {
 		h.expectCompleted(r, "c0=leaf")
 		h.submitTo(r, "go")
 		time.Sleep(5 * time.Minute)
-		for what, n := range map[string]int{
+		for things, n := range map[string]int{
 			"calls":   len(h.readAll(r.Call())),
 			"results": len(h.readAll(r.Space.Result(r.Agent, r.Tree))),
 			"entries": len(h.readAll(r.Log())),
 			"leaves":  len(h.requests("leaf")),
 		} {
 			if n != 1 {
-				t.Errorf("%d %s, want 1", n, what)
+				t.Errorf("%d %s, want 1", n, things)
 			}
 		}
 		if n := len(h.requests("lead")); n != 2 {
@@ -68,7 +68,7 @@ func TestIDOfAnotherAgentsTree(t *testing.T) {
 			"agent's tree")
 		h.expectCompleted(r, "done")
 		if len(h.requests("other")) != 0 {
-			t.Error("the other agent's model was asked")
+			t.Error("the model of a refused submission was asked")
 		}
 	})
 }
@@ -143,8 +143,9 @@ func TestUnfencedCallsReachOtherWorkers(t *testing.T) {
 }
 
 // TestFirstOutcomeCounts: three outcomes are stored on one reply subject, two
-// of them as by zombies. A worker that receives them one after the other and a
-// worker that reads them together later show the model the first one.
+// of them as by other workers that lost their leases. The parent's model reads
+// the first one, whether the parent's worker receives them one by one or starts
+// after the second one and reads them.
 func TestFirstOutcomeCounts(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -177,15 +178,16 @@ func TestFirstOutcomeCounts(t *testing.T) {
 				}
 				h.expectCompleted(r, "c0=first|c1=slower")
 				if n := len(h.readAll(r.Reply(1, 0))); n != 3 {
-					t.Errorf("%d outcomes in the slot, want 3", n)
+					t.Errorf("%d outcomes in the reply slot, want 3", n)
 				}
 			})
 		})
 	}
 }
 
-// TestRefusedSubmissionEndsNoRun: a worker refuses a second submission with the
-// id of a tree that runs. The tree goes on, and its result is the only one.
+// TestRefusedSubmissionEndsNoRun: a worker refuses two malformed submissions
+// with the id of a tree that runs. The tree goes on, and no refusal is stored
+// as its result.
 func TestRefusedSubmissionEndsNoRun(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

@@ -28,7 +28,7 @@ func TestSubmissionThatIsNoText(t *testing.T) {
 }
 
 // TestSubmissionWithoutAnAddress: a submission with a malformed subject becomes
-// a dead letter, whole, and is not delivered again.
+// a dead letter with its whole body, and is not delivered again.
 func TestSubmissionWithoutAnAddress(t *testing.T) {
 	t.Parallel()
 	for _, subject := range []string{
@@ -61,8 +61,9 @@ func TestSubmissionWithoutAnAddress(t *testing.T) {
 	}
 }
 
-// TestForgedCall: the headers of a call are checked against its subject. A call
-// that contradicts itself becomes a dead letter, and no model is asked.
+// TestForgedCall: a call has a header that is malformed or contradicts its
+// subject or another header. The call becomes a dead letter, and no model is
+// asked.
 func TestForgedCall(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ header, value string }{
@@ -105,15 +106,16 @@ func TestForgedCall(t *testing.T) {
 					t.Error("the model of a malformed call was asked")
 				}
 				if ms := h.readAll(h.conn.Space().All()); len(ms) != 2 {
-					t.Errorf("%d messages, want the call and its dead letter", len(ms))
+					t.Errorf("%d messages, want 2: the call and its dead letter", len(ms))
 				}
 			})
 		})
 	}
 }
 
-// TestDeadLetterOnce: a worker dies after it has stored a dead letter. Its
-// successor stores no second one, though the server would not drop it any more.
+// TestDeadLetterOnce: a worker dies after it has stored a dead letter. The
+// successor handles the same call after the server has forgotten the dead
+// letter's ID, and stores no second one.
 func TestDeadLetterOnce(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -128,7 +130,7 @@ func TestDeadLetterOnce(t *testing.T) {
 		h.awaitReady()
 		h.write(bus.Message{Subject: r.Call(), Body: []byte(`{"task":"x"}`)})
 		<-victim.ended
-		time.Sleep(time.Minute) // the server forgets a message's ID in 30 s
+		time.Sleep(time.Minute) // the server keeps IDs for 30 s
 		h.startWorker("successor", workerOptions{})
 		if o := h.awaitOutcome(r, time.Hour); o.Kind != run.KindError {
 			t.Errorf("outcome %s %q, want one of kind error", o.Kind, o.Error)
@@ -177,7 +179,7 @@ func TestForgedRootCall(t *testing.T) {
 						len(h.requests("")), h.deadLetterReasons(r.Dead()))
 				}
 				if ms := h.readAll(h.conn.Space().All()); len(ms) != 3 {
-					t.Errorf("%d messages, want the call, its dead letter and the result", len(ms))
+					t.Errorf("%d messages, want 3: the call, its dead letter and the result", len(ms))
 				}
 			})
 		})
@@ -185,8 +187,8 @@ func TestForgedRootCall(t *testing.T) {
 }
 
 // TestNoiseIsIgnored: a run ignores outcomes that no call awaits, timers of
-// other turns, and mail without a sender. Messages to a run that was never
-// called start none.
+// other turns, mail without a sender, and messages on malformed subjects.
+// Messages to a run that was never called start no run.
 func TestNoiseIsIgnored(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

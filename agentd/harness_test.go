@@ -420,6 +420,7 @@ func (w *worker) kill() {
 	}
 }
 
+// isKilled reports whether kill was called.
 func (w *worker) isKilled() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -479,6 +480,7 @@ func (h *harness) child(r subjects.Run, agent string, index int) subjects.Run {
 	return r.Space.Run(h.agent(agent), r.Tree, r.Path.Child(1, index))
 }
 
+// agent parses the name of an agent.
 func (h *harness) agent(name string) subjects.Agent {
 	a, err := subjects.ParseAgent(name)
 	if err != nil {
@@ -487,6 +489,7 @@ func (h *harness) agent(name string) subjects.Agent {
 	return a
 }
 
+// key parses the key of a mail message, an interrupt or an approval.
 func (h *harness) key(name string) subjects.Key {
 	k, err := subjects.ParseKey(name)
 	if err != nil {
@@ -507,6 +510,7 @@ func (h *harness) submitTo(r subjects.Run, text string, header ...[2]string) {
 	h.write(bus.Message{Subject: r.Space.Submit(r.Agent, r.Tree), Header: header, Body: []byte(text)})
 }
 
+// write stores a message. A refused write ends the test.
 func (h *harness) write(m bus.Message) {
 	if _, err := h.conn.Write(h.ctx, m); err != nil {
 		h.tb.Fatal(err)
@@ -527,7 +531,7 @@ func pollInterval(since time.Time, least time.Duration) time.Duration {
 	return max(least, time.Since(since)/1000)
 }
 
-// awaitOutcome waits for a tree's outcome.
+// awaitOutcome waits for a tree's outcome, no longer than limit.
 func (h *harness) awaitOutcome(r subjects.Run, limit time.Duration) run.Outcome {
 	began := time.Now()
 	for ; time.Since(began) < limit; time.Sleep(pollInterval(began, 100*time.Millisecond)) {
@@ -552,7 +556,8 @@ func (h *harness) awaitOutcome(r subjects.Run, limit time.Duration) run.Outcome 
 	return run.Outcome{}
 }
 
-// expectCompleted waits for a tree's answer and compares it.
+// expectCompleted waits for a tree's outcome, half an hour at most, and
+// compares its answer.
 func (h *harness) expectCompleted(r subjects.Run, want string) run.Outcome {
 	o := h.awaitOutcome(r, 30*time.Minute)
 	if o.Status != run.StatusCompleted || o.Result != want {
@@ -561,7 +566,8 @@ func (h *harness) expectCompleted(r subjects.Run, want string) run.Outcome {
 	return o
 }
 
-// expectFailed waits for a tree's failure and compares it.
+// expectFailed waits for a tree's outcome, half an hour at most, and compares
+// its kind and its error.
 func (h *harness) expectFailed(r subjects.Run, kind run.Kind, text string) {
 	o := h.awaitOutcome(r, 30*time.Minute)
 	if o.Status != run.StatusFailed || o.Kind != kind || o.Error != text {
@@ -614,6 +620,7 @@ func (h *harness) readTree(tree subjects.Tree) []bus.Stored {
 	return append(h.readAll(space.TreeOf(tree)), h.readAll(space.ResultOf(tree))...)
 }
 
+// dumpTree lists the messages of a tree, one a line, for a failure's message.
 func (h *harness) dumpTree(tree subjects.Tree) string {
 	var b strings.Builder
 	for _, m := range h.readTree(tree) {
@@ -648,10 +655,10 @@ func (h *harness) outcomes(subject string) []run.Outcome {
 	return out
 }
 
-// deadLetterReasons reads the reasons of a run's dead letters.
-func (h *harness) deadLetterReasons(filter string) []string {
+// deadLetterReasons reads the reasons of the dead letters on a subject.
+func (h *harness) deadLetterReasons(subject string) []string {
 	var out []string
-	for _, m := range h.readAll(filter) {
+	for _, m := range h.readAll(subject) {
 		out = append(out, m.Header.Get("Axe-Reason"))
 	}
 	return out

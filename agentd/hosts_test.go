@@ -16,6 +16,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// withHosts gives an agent the tool url_fetch, and the hosts as its list.
 func withHosts(hosts ...string) func(*configs.Agent) {
 	return func(a *configs.Agent) {
 		a.Tools = []string{"url_fetch"}
@@ -27,11 +28,12 @@ func withHosts(hosts ...string) func(*configs.Agent) {
 const (
 	// The list has no host that fetchesTwo asks.
 	fetchedNone = `host "127.0.0.1" is not in allowed_hosts|host "other.test" is not in allowed_hosts`
-	// The list has the first host, which is dialled and refused then.
+	// The list has the first host. The fetch from it fails later, because
+	// its address is private.
 	fetchedFirst = `address 127.0.0.1 is a private/reserved IP|host "other.test" is not in allowed_hosts`
 )
 
-// fetchesTwo fetches from two hosts.
+// fetchesTwo calls url_fetch for two hosts.
 func fetchesTwo() scriptedModel {
 	return calls(use("url_fetch", "url", "http://127.0.0.1:1/"), use("url_fetch", "url", "http://other.test/"))
 }
@@ -49,15 +51,17 @@ func (h *harness) fetched() map[string]string {
 	return all
 }
 
-// lastPart is the text of an error without the causes around it.
+// lastPart returns the text after the last colon: the innermost cause of an
+// error.
 func lastPart(r provider.ToolResult) string {
 	parts := strings.Split(r.Content, ": ")
 	return parts[len(parts)-1]
 }
 
 // TestAllowedHostsAreInherited: a run whose agent names no hosts may ask those
-// of its caller, also below an agent between them, as an ad hoc run and as a
-// fork. An agent with a list of its own uses that.
+// of the nearest run above it that has a list. That holds below an agent
+// without the tool, and for an ad hoc run. An agent with a list of its own uses
+// that list.
 func TestAllowedHostsAreInherited(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -95,8 +99,9 @@ func TestAllowedHostsAreInherited(t *testing.T) {
 	})
 }
 
-// TestAllowedHostsOfCopies: a fork, and a root that continues a run, may ask
-// the hosts that the run before might ask. The run before has a log or none.
+// TestAllowedHostsOfCopies: a fork may ask the hosts that its parent may ask,
+// and a copy of a run those that the run might ask. One of the copied runs has
+// a log, and the other one has none.
 func TestAllowedHostsOfCopies(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -140,8 +145,8 @@ func TestAllowedHostsOfCopies(t *testing.T) {
 	})
 }
 
-// TestAllowedHostsOfAnOldCall: a call of url_fetch by an earlier version passes
-// no hosts on. The list of the agent's file bounds it.
+// TestAllowedHostsOfAnOldCall: a call of url_fetch has no list of hosts, as
+// from a worker of an earlier version. The list in the agent's file bounds it.
 func TestAllowedHostsOfAnOldCall(t *testing.T) {
 	t.Parallel()
 	in := run.ToolInput{Name: "url_fetch", Arguments: []byte(`{"url":"http://other.test/"}`)}

@@ -12,8 +12,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// passesContext calls an agent with the request's text as the context, and then
-// answers with the agent's answer.
+// passesContext calls an agent with the first user text as the context, and
+// then answers with the agent's answer.
 func passesContext(name string) scriptedModel {
 	return turns(func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 		return calls(use("call_agent", "agent", name, "task", "echo", "context", req.text()))(ctx, req)
@@ -42,7 +42,8 @@ func TestLargeBodies(t *testing.T) {
 		r := h.submit("lead", task)
 		o := h.awaitOutcome(r, 30*time.Minute)
 		if o.Result != task {
-			t.Errorf("%s %s: %d bytes, want %d", o.Status, o.Error, len(o.Result), len(task))
+			t.Errorf("outcome %s %q with %d bytes, want the %d bytes of the task",
+				o.Status, o.Error, len(o.Result), len(task))
 		}
 		if n := len(h.requests("leaf")[0].text()); n < 20<<20-16 {
 			t.Errorf("the child was shown %d bytes, want %d at least", n, 20<<20-16)

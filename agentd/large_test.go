@@ -14,8 +14,8 @@ import (
 )
 
 // TestLargeAnswer: a child's answer that no message can hold reaches its
-// caller's model whole. TestLargeBodies has the whole way of 20 MiB, without
-// the race detector.
+// caller's model whole. TestLargeBodies sends 20 MiB through a submission, a
+// context and two answers, but not under the race detector.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -44,11 +44,11 @@ func TestBodyOverTheLimit(t *testing.T) {
 	const limit = 100 << 10
 	tooLarge := strings.Repeat("x", 2*limit)
 	for name, test := range map[string]struct {
-		task    int // bytes
-		lead    scriptedModel
-		leaf    scriptedModel
-		failed  string // a part of the tree's error; "": it completes
-		partial string // a part of the tree's answer
+		task   int // bytes
+		lead   scriptedModel
+		leaf   scriptedModel
+		failed string // part of the error; "": it completes
+		answer string // part of the answer
 	}{
 		"task": {task: 2 * limit, failed: "body too large"},
 		"task by reference": {
@@ -62,15 +62,15 @@ func TestBodyOverTheLimit(t *testing.T) {
 			failed: "turn 1 cannot be recorded: body too large",
 		},
 		"answer of a child": {
-			task:    1,
-			leaf:    says(tooLarge),
-			partial: `c0=Error: sub-agent "leaf" failed - body too large`,
+			task:   1,
+			leaf:   says(tooLarge),
+			answer: `c0=Error: sub-agent "leaf" failed - body too large`,
 		},
 		"just below the limit": {
-			task:    limit - 1<<10,
-			leaf:    says(strings.Repeat("x", limit-1<<10)),
-			lead:    turns(calls(call("leaf", "x")), says("fits")),
-			partial: "fits",
+			task:   limit - 1<<10,
+			leaf:   says(strings.Repeat("x", limit-1<<10)),
+			lead:   turns(calls(call("leaf", "x")), says("fits")),
+			answer: "fits",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestBodyOverTheLimit(t *testing.T) {
 				if test.failed != "" && (o.Kind != run.KindError || !strings.Contains(o.Error, test.failed)) {
 					t.Errorf("outcome %s %s %q, want an error with %q", o.Status, o.Kind, o.Error, test.failed)
 				}
-				if test.failed == "" && !strings.Contains(o.Result, test.partial) {
-					t.Errorf("answer %.200q, want %q in it", o.Result, test.partial)
+				if test.failed == "" && !strings.Contains(o.Result, test.answer) {
+					t.Errorf("answer %.200q, want one with %q", o.Result, test.answer)
 				}
 				if test.task > limit && len(h.requests("")) != 0 {
 					t.Error("a model was asked about a task over the limit")
@@ -99,8 +99,9 @@ func TestBodyOverTheLimit(t *testing.T) {
 	}
 }
 
-// TestPartialIsLeftOut: a partial result that makes an outcome too large is
-// left out. The outcome is stored.
+// TestPartialIsLeftOut: the model of a lead fails after two large answers of
+// its leaves. With them as its partial result the outcome would be too large,
+// so it is stored without one.
 func TestPartialIsLeftOut(t *testing.T) {
 	t.Parallel()
 	const limit = 100 << 10

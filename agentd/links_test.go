@@ -12,12 +12,13 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// linkTimes has the times of a tree, without the time of its models.
+// linkTimes has times of one tree, or over several trees. The time that the
+// models take is left out.
 type linkTimes struct {
 	// tree is the time from the root's call to its outcome.
 	tree time.Duration
-	// calls is the longest time from a parent's own call to the calls of its
-	// children.
+	// calls is the longest time from a parent's own call to the calls of
+	// its children.
 	calls time.Duration
 	// answer is the longest time from the last outcome of a parent's
 	// children to the parent's own outcome.
@@ -29,15 +30,16 @@ const maxTurnTrips = 5
 
 // maxTreeTrips is the largest number of round trips of a tree of three levels
 // after its submission. Five turns follow each other: the first turns of the
-// root and of a middle run, a leaf's turn, and their second turns. Each turn of
-// a parent takes three round trips, and the leaf's takes one. One more is for
-// each turn whose trigger finds no worker's request for messages at the server.
+// root and of a middle run, a leaf's turn, and the second turns of the middle
+// run and of the root. Each turn of a parent takes three round trips, and the
+// leaf's takes one. Each of the five may take one more, if its trigger finds no
+// worker's request for messages at the server.
 const maxTreeTrips = 4*3 + 1 + 5
 
-// TestSlowLink: the time that a tree takes grows with the round trip to the
-// server, and has no cliff. A turn of a parent takes at most five round trips.
-// The tree has 1, 3 and 9 runs on its levels, and all workers are equally far
-// away.
+// TestSlowLink: the workers are far away from the server. At every length of
+// the round trip, a tree and a turn of a parent take no more than a fixed
+// number of round trips. The tree has 1, 3 and 9 runs on its levels, and all
+// workers are equally far away.
 func TestSlowLink(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -50,6 +52,9 @@ func TestSlowLink(t *testing.T) {
 	}
 }
 
+// testSlowLink runs eight trees on three workers, and checks their times and
+// the number of turns. roundTrip is the time of a round trip between a worker
+// and the server.
 func testSlowLink(t *testing.T, h *harness, roundTrip time.Duration) {
 	t.Helper()
 	h.useTreeAgents(levels(3))
@@ -68,8 +73,8 @@ func testSlowLink(t *testing.T, h *harness, roundTrip time.Duration) {
 	time.Sleep(10 * time.Second)
 	var mean, worst linkTimes
 	const trees = 8
-	// The workers' requests for messages are made again each second. The
-	// trees begin at different times of it.
+	// The workers make their requests for messages again each second. The
+	// trees begin at different times within a second.
 	for i := range trees {
 		time.Sleep(time.Second + time.Duration(i)*time.Second/trees)
 		at := h.timeTree()
@@ -98,7 +103,7 @@ func testSlowLink(t *testing.T, h *harness, roundTrip time.Duration) {
 	}
 	const turns = 2*(1+3) + 9 // of one tree
 	if asked := len(h.requests("tree")); asked != trees*turns {
-		t.Errorf("the model was asked %d times, want once for each of %d turns", asked, trees*turns)
+		t.Errorf("the model was asked %d times, want %d, once for each turn", asked, trees*turns)
 	}
 	for _, w := range workers {
 		w.drain()
@@ -106,7 +111,8 @@ func testSlowLink(t *testing.T, h *harness, roundTrip time.Duration) {
 	h.checkVerified()
 }
 
-// timeTree submits a tree of three levels and times its messages.
+// timeTree submits a tree of three levels, waits for its answer, and computes
+// its times from those of its messages.
 func (h *harness) timeTree() linkTimes {
 	r := h.submit("a0", "L")
 	h.expectAnswer(h.awaitOutcome(r, time.Hour), 2)
@@ -124,7 +130,7 @@ func (h *harness) timeTree() linkTimes {
 			outcome[subjects.Root] = m.Time
 		}
 	}
-	// Five turns in line wait for the model.
+	// Five turns follow each other, and each waits for the model.
 	out := linkTimes{tree: outcome[subjects.Root].Sub(called[subjects.Root]) - 5*h.tree.latency}
 	for path, began := range called {
 		// The children are called together.

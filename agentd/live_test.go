@@ -38,8 +38,8 @@ func (h *harness) subscribe(subject string) func() []bus.Stored {
 	}
 }
 
-// TestTapOneTree: the stored messages of a tree are published again, in order
-// and with their sequences. Messages of other trees are not.
+// TestTapOneTree: a subscription to one tree gets the stored messages of the
+// tree in order, each with its sequence, and none of another tree.
 func TestTapOneTree(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -70,10 +70,11 @@ func TestTapOneTree(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" || len(want) != 16 {
-			t.Errorf("sequences of %d stored messages, want 16:\n%s", len(want), diff)
+			t.Errorf("%d messages are stored, want 16; the sequences that were received (-stored +got):\n%s",
+				len(want), diff)
 		}
 		if n := len(results()); n != 2 {
-			t.Errorf("%d results, want one of each of 2 trees", n)
+			t.Errorf("%d results, want 2, one of each tree", n)
 		}
 	})
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestDated: a worker learns of a step of the server's clock after it has read a
-// run. A message with times of the run is dated by the clock of these times,
-// until the run is read again.
+// TestDated: a worker has loaded a run, and then learns that the server's clock
+// was set an hour forward. It dates messages by the clock before the step,
+// since the loaded times are of that clock, until it drops the loaded times.
 func TestDated(t *testing.T) {
 	t.Parallel()
 	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
