@@ -243,8 +243,8 @@ func TestRetryIsRecorded(t *testing.T) {
 	})
 }
 
-// TestNoRetryLeavesNoTrace: the stored messages of a run without retries do not
-// mention them.
+// TestNoRetryLeavesNoTrace: no entry and no outcome of a run without retries
+// mentions them.
 func TestNoRetryLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
