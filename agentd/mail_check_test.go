@@ -13,14 +13,15 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// storedMail is a stored message to a run, as its reader is shown it.
+// storedMail is a stored message to a run. Its body has the form in which the
+// run is shown it.
 type storedMail struct {
 	seq  uint64
 	from string
 	// body is canonical JSON; "" for the end of a fork, where only the
 	// status counts.
 	body  string
-	shown bool
+	shown bool // a result has had it
 }
 
 // mailResult is one tool result with mail in it, of a turn on the log.
@@ -35,17 +36,19 @@ type mailResult struct {
 // mailRecord is the mail of one run, from the stream.
 type mailRecord struct {
 	mail    []*storedMail
-	called  bool
+	called  bool // the run's call has been read
 	entries []run.Entry
-	seqs    []uint64 // sequences of the entries
-	killed  []subjects.Path
+	seqs    []uint64        // sequences of the entries
+	killed  []subjects.Path // named by the run's kill calls
 	state   run.State
 }
 
-// checkMail compares the mail of a tree on the stream with the mail that the
-// models were shown. It returns the number of messages. Every message is stored
-// once and is in one result at most. A message that was there when a matching
-// call was appended is in a result. Results have the messages in stream order.
+// checkMail compares the mail of a tree on the stream with the logs of its
+// writers, and with the mail that the models of its readers were shown. It
+// returns the number of messages. Every message is stored once, an entry of its
+// writer explains it, and it is in one result at most. A message that was there
+// when a matching call was appended is in a result. Results have the messages
+// in stream order.
 func (h *harness) checkMail(tree subjects.Tree, labels map[subjects.Run]string) (messages int) {
 	records := map[subjects.Run]*mailRecord{}
 	seen := map[string]bool{}
@@ -105,8 +108,10 @@ type sentMail struct {
 }
 
 // checkSent compares the messages that a run has written with its log, and
-// returns the differences. When a run was ended after an entry, the effects of
-// that entry may be missing.
+// returns the differences. The messages of the last entry, and of the entry
+// before the end on the log, may be missing: the run may have ended before its
+// worker wrote them. checkSent removes the messages that it has found from
+// keys.
 func (l *mailRecord) checkSent(r subjects.Run, keys map[string]sentMail) (wrong []string) {
 	wrongf := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	check := func(turn int, key, to, text string) {
@@ -236,6 +241,7 @@ func (l *mailRecord) checkShown(last lastRequest) (wrong []string) {
 	return wrong
 }
 
+// is reports whether s is the message that a run was shown.
 func (s *storedMail) is(got shownMessage) bool {
 	if s.from != got.From {
 		return false
@@ -293,6 +299,7 @@ func conversationText(said []provider.Message) string {
 	return b.String()
 }
 
+// pathNames returns paths as text.
 func pathNames(paths []subjects.Path) (names []string) {
 	for _, p := range paths {
 		names = append(names, p.String())

@@ -75,7 +75,7 @@ func (h *harness) runWithDeaths(killAt []int) (deaths int) {
 		}
 	}
 	h.startWorker("last", workerOptions{})
-	time.Sleep(2 * time.Minute) // unacknowledged messages come again
+	time.Sleep(2 * time.Minute) // unacknowledged messages are delivered again
 	h.checkTree(r.Tree)
 	return deaths + len(died)
 }

@@ -94,15 +94,17 @@ func TestLateSenderReadsAgain(t *testing.T) {
 		h.expectCompleted(r, "c0=r-1-0")
 		time.Sleep(2 * time.Minute)
 		if requests := h.requestsOf("r"); len(requests) != 2 || requests[1].worker.name != "w2" {
-			t.Errorf("the lead's model was asked %d times, want 2: the second time by w2", len(requests))
+			t.Errorf("the lead's model was asked %d times, the last time by %s, want 2 times, the last time by w2",
+				len(requests), requests[len(requests)-1].worker.name)
 		}
 		h.checkVerified()
 	})
 }
 
-// TestLateAskerReadsAgain: a worker was held up between reading a run and
-// asking its model. It reads the run again: the worker before it has lost its
-// lease, but may have gone on with the run.
+// TestLateAskerReadsAgain: a worker has lost its lease, and goes on with the
+// run. A second worker takes the run over, and is held up between its read of
+// the run and its request to the model. It reads the run again, finds the entry
+// or the outcome of the first worker, and asks for no turn that is stored.
 func TestLateAskerReadsAgain(t *testing.T) {
 	t.Parallel()
 	thorough(t)

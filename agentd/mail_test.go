@@ -18,6 +18,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// mailing gives an agent the style mail alone.
 func mailing(a *configs.Agent) { a.Delegation.Styles = configs.Styles{configs.StyleMail} }
 
 // forkingLead makes an agent lead with the style mail. plans has the scripts of
@@ -92,13 +93,13 @@ func TestForkAndWait(t *testing.T) {
 			t.Errorf("%d forks were ended with the run, want 2", o.Stopped)
 		}
 		if got := h.lastShownTo("r", 2); got != "r-1-0\nr-1-1" {
-			t.Errorf("the forks' ids: %q", got)
+			t.Errorf("the parent was shown the ids %q, want those of its two forks", got)
 		}
 		if waited := h.requestsOf("r")[1].began.Sub(h.requestsOf("r")[0].ended); waited > 50*time.Millisecond {
 			t.Errorf("the parent had the ids of its forks after %v, want 50ms at most", waited)
 		}
 		if got := h.lastShownTo("r-1-0", 1); got != "one" {
-			t.Errorf("the fork was asked %q", got)
+			t.Errorf("the fork was asked %q, want its prompt", got)
 		}
 		for _, id := range []string{"r-1-0", "r-1-1"} {
 			if n := len(h.requestsOf(id)); n != 1 {
@@ -164,7 +165,7 @@ func TestForkInherits(t *testing.T) {
 			"assistant: calling [fork]", "tool:  <c0 false " + forkNotice("r-2-0-1-0", "r-2-0") + ">",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
+			t.Errorf("the fork's conversation (-want +got):\n%s", diff)
 		}
 		wantSystem := "the words of lead\n\n## Sub-agents\n\nYour id is r-2-0-1-0. Your parent's id is r-2-0."
 		if system := h.requestsOf("r-2-0-1-0")[0].System; !strings.HasPrefix(system, wantSystem) {
@@ -220,8 +221,8 @@ func TestForkOfAnAdHocRun(t *testing.T) {
 }
 
 // TestSendWakes: an idle fork that is sent a message goes on, on any worker,
-// and knows its earlier turns. It is told the writer's id, and takes the
-// message itself.
+// and knows its earlier turns. It is told the writer's id, and reads the
+// message with check_mail.
 func TestSendWakes(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -255,15 +256,14 @@ func TestSendWakes(t *testing.T) {
 			{Role: provider.Assistant, Content: "first"},
 			{Role: provider.User, Content: "got mail from r"},
 		}, h.requestsOf("r-1-0")[1].Messages); diff != "" {
-			t.Error(diff)
+			t.Errorf("the fork's second request (-want +got):\n%s", diff)
 		}
 		h.checkVerified()
 	})
 }
 
-// TestSiblingsWrite: forks that know each other's ids write to each other. Mail
-// that arrives while a run is running or waiting is taken once, in stream
-// order.
+// TestSiblingsWrite: a fork writes to its sibling, which is running, and to its
+// parent, which waits. Each message is taken once, in stream order.
 func TestSiblingsWrite(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -297,8 +297,9 @@ func TestSiblingsWrite(t *testing.T) {
 	})
 }
 
-// TestKillAndPeerStatus: a killed run ends with all runs below it, and says
-// nothing more. A wait returns the status of each awaited run.
+// TestKillAndPeerStatus: a killed run ends with all runs below it, and its
+// parent gets no mail about that. A wait returns the status of each awaited
+// run.
 func TestKillAndPeerStatus(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -329,12 +330,12 @@ func TestKillAndPeerStatus(t *testing.T) {
 		want := "killed r-1-0\n" +
 			`{"messages":[{"from":"r-1-2","message":{"status":"idle","success":true,"summary":"of r-1-2"}}]}`
 		if got := h.lastShownTo("r", 3); got != want {
-			t.Errorf("\n got %s\nwant %s", got, want)
+			t.Errorf("the results of kill and check_mail:\n got %s\nwant %s", got, want)
 		}
 		want = `{"agents":[{"id":"r-1-3","status":"received","messages":["hello"]},` +
 			`{"id":"r-1-2","status":"idle"},{"id":"r-1-1","status":"running"},{"id":"r-1-0","status":"dead"}]}`
 		if got := h.lastShownTo("r", 4); got != want {
-			t.Errorf("\n got %s\nwant %s", got, want)
+			t.Errorf("the result of wait:\n got %s\nwant %s", got, want)
 		}
 		for _, id := range []string{"r-1-0-1-0", "r-1-0", "r-1-1", "r-1-3"} {
 			h.eventually(id+" was stopped", func() bool {
@@ -346,7 +347,8 @@ func TestKillAndPeerStatus(t *testing.T) {
 	})
 }
 
-// TestMailErrors: each mistake has its own text.
+// TestMailErrors: a call of send, kill or wait with a mistake gets an error
+// that says what is wrong.
 func TestMailErrors(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -396,7 +398,7 @@ func TestMailErrors(t *testing.T) {
 			`c13=wait error: you cannot wait for mail from yourself`,
 		}
 		if diff := cmp.Diff(want, strings.Split(o.Result, "|")); diff != "" {
-			t.Error(diff)
+			t.Errorf("the results of the lead's calls (-want +got):\n%s", diff)
 		}
 		if got := h.lastShownTo("r-1-0", 2); got != "kill error: agent \"r\" is above you: only those above an "+
 			"agent may kill it\n"+
@@ -582,14 +584,15 @@ func TestForkFails(t *testing.T) {
 		}
 		got := []string{h.lastShownTo("r", 3), h.lastShownTo("r", 4), h.lastShownTo("r", 5)}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
+			t.Errorf("mail that the lead was shown (-want +got):\n%s", diff)
 		}
 		h.checkVerified()
 	})
 }
 
 // TestMailBeforeTheCall: mail that was written before a run's call is no mail
-// of the run, for every way to read it.
+// of the run. Two workers show the same results of one turn. One of them reads
+// the run by subject, and the other one by scan.
 func TestMailBeforeTheCall(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -610,14 +613,16 @@ func TestMailBeforeTheCall(t *testing.T) {
 		requests := h.requestsOf("r")
 		if diff := cmp.Diff(requests[1].results(), requests[2].Messages[2].ToolResults); diff != "" ||
 			requests[1].results()[1].Content != "no mail" {
-			t.Errorf("two workers have shown different results of one turn:\n%s", diff)
+			t.Errorf("the results of the first turn: %+v, want no mail, and the same from both workers (-w1 +w2):\n%s",
+				requests[1].results(), diff)
 		}
 		h.checkVerified()
 	})
 }
 
 // TestForksAreCounted: the usage in a fork's last idle notice is counted when
-// its parent ends while the fork is idle. The fork's outcome has the reason.
+// its parent ends while the fork is idle. The fork is cancelled, with the
+// reason parent_answered.
 func TestForksAreCounted(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -700,8 +705,9 @@ func TestIdleNoticeOfAnInterruptedFork(t *testing.T) {
 	})
 }
 
-// TestMaxAgentsCountsForks: a fork counts in the budget of a tree, and so does
-// a copy.
+// TestMaxAgentsCountsForks: a fork counts in the budget of a tree, with a
+// prompt and with its parent's conversation. A fork for which the budget has no
+// room is refused.
 func TestMaxAgentsCountsForks(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -725,7 +731,7 @@ func TestMaxAgentsCountsForks(t *testing.T) {
 		h.expectCompleted(r, "done")
 		if got := h.lastShownTo("r", 2); !strings.HasPrefix(got, "r-1-0\nr-1-1\nfork error: ") ||
 			!strings.HasSuffix(got, "\nno mail") {
-			t.Errorf("the results of the forks: %q, want two ids, an error and no mail", got)
+			t.Errorf("the results of the turn: %q, want the ids of two forks, an error and no mail", got)
 		}
 		if n := len(h.requests("lead")); n != 5 {
 			t.Errorf("%d model calls, want 3 of the lead and one of each fork", n)

@@ -64,7 +64,8 @@ func TestMemory(t *testing.T) {
 				}
 			}
 			if memory.Count(lead) != 3 || memory.Count(leaf) != 3 || h.memoryOf(store, "bad") != "" {
-				t.Errorf("%s: lead\n%s\nleaf\n%s", place, lead, leaf)
+				t.Errorf("%s: want 3 entries of lead and leaf each, and none of bad; lead\n%s\nleaf\n%s\nbad\n%s",
+					place, lead, leaf, h.memoryOf(store, "bad"))
 			}
 			// The first turn of the third tree. Its heading Memory counts
 			// like an entry.
@@ -82,8 +83,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryIsNotForked: a fork with a prompt knows nothing else, and so not
-// its agent's memory.
+// TestMemoryIsNotForked: a fork with a prompt starts with the prompt alone. It
+// is not shown its agent's memory.
 func TestMemoryIsNotForked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -142,7 +143,7 @@ func TestMemoryAfterACrash(t *testing.T) {
 			h.expectCompleted(r, "leaf")
 			h.awaitReady() // the memory is written after the outcome
 			if got := memory.Count(h.memoryOf(store, "leaf")) == 1; got != written {
-				t.Errorf("written %t: the victim has left an entry: %t", written, got)
+				t.Errorf("the victim has left one entry: %t, want %t", got, written)
 			}
 			h.startWorker("w2", workerOptions{Config: agentd.Config{Memory: store}})
 			time.Sleep(10 * time.Minute)

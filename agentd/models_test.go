@@ -230,12 +230,15 @@ func define(name string, subs []string, change ...func(*configs.Agent)) configs.
 	return a
 }
 
+// sequential makes an agent call its sub-agents one after the other.
 func sequential(a *configs.Agent) { a.SubAgentsConf.Parallel = false }
 
+// timeout sets the timeout of an agent's calls.
 func timeout(seconds int) func(*configs.Agent) {
 	return func(a *configs.Agent) { a.SubAgentsConf.Timeout = seconds }
 }
 
+// maxDepth sets an agent's depth limit.
 func maxDepth(n int) func(*configs.Agent) {
 	return func(a *configs.Agent) { a.SubAgentsConf.MaxDepth = n }
 }

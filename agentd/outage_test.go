@@ -27,6 +27,9 @@ type outage struct {
 	server *server.Server
 }
 
+// newOutage starts a server with the options, and a worker that serves a chain
+// of two agents through a connection with the configuration. Later starts of
+// the server have the same port and store.
 func newOutage(t *testing.T, opts server.Options, cfg bus.Config) *outage {
 	t.Helper()
 	opts.Host = "127.0.0.1"
@@ -62,6 +65,7 @@ func newOutage(t *testing.T, opts server.Options, cfg bus.Config) *outage {
 	return o
 }
 
+// startServer starts the server, and waits until it takes connections.
 func (o *outage) startServer(t *testing.T) {
 	t.Helper()
 	opts := o.opts
@@ -75,6 +79,7 @@ func (o *outage) startServer(t *testing.T) {
 	}
 }
 
+// stopServer stops the server, and waits until it has ended.
 func (o *outage) stopServer() {
 	o.server.Shutdown()
 	o.server.WaitForShutdown()
@@ -90,12 +95,13 @@ func (o *outage) awaitTurns(n int) {
 // expectNoRepeats checks that no turn was asked twice.
 func (o *outage) expectNoRepeats() {
 	if again := o.tree.repeated(); len(again) > 0 {
-		o.tb.Errorf("asked again: %v", again)
+		o.tb.Errorf("turns that were asked more than once: %v, want none", again)
 	}
 }
 
-// TestOutageLongerThanALease: while the server is away, no worker can take a
-// run over, and the request goes on.
+// TestOutageLongerThanALease: the server is away for three leases. No worker
+// can take the run over meanwhile, so the request in flight goes on, and no
+// turn is asked again.
 func TestOutageLongerThanALease(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -123,6 +129,7 @@ func (log *logLines) Write(p []byte) (int, error) {
 	return log.b.Write(p)
 }
 
+// waitFor waits, a minute at most, until a text is in the log.
 func (log *logLines) waitFor(t *testing.T, text string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -133,7 +140,7 @@ func (log *logLines) waitFor(t *testing.T, text string) {
 			return
 		}
 	}
-	t.Errorf("%q was not logged", text)
+	t.Errorf("%q was not logged within a minute", text)
 }
 
 // TestFullStore: a server without room stores nothing, and writers wait. When
@@ -152,7 +159,7 @@ func TestFullStore(t *testing.T) {
 	o.awaitTurns(1)
 	junk := o.fill(t)
 	if _, err := o.writeAtOnce(r); err == nil {
-		t.Error("a full server stored something")
+		t.Error("a full server has acknowledged a submission, want an error")
 	}
 	log.waitFor(t, "write not acknowledged, retrying")
 	if err := junk.Purge(t.Context()); err != nil {

@@ -39,7 +39,7 @@ func TestPartitions(t *testing.T) {
 		people := client.New(h.conn)
 		for _, trees := range byPartition {
 			if err := people.Cancel(h.ctx, trees[0].Tree, subjects.Root, "enough"); err != nil {
-				t.Error(err)
+				t.Errorf("cancel %s: %v", trees[0], err)
 			}
 		}
 		for _, trees := range byPartition {
@@ -78,7 +78,7 @@ func TestCopyIsOfTheSamePartition(t *testing.T) {
 			}
 			copied := r.Space.Run(r.Agent, id, subjects.Root)
 			if copied.Partition() != r.Partition() {
-				t.Errorf("%s is of partition %d, its copy of %d", r, r.Partition(), copied.Partition())
+				t.Errorf("the copy of %s is in partition %d, want %d", r, copied.Partition(), r.Partition())
 			}
 			if o := h.awaitOutcome(copied, time.Minute); o.Status != run.StatusCompleted {
 				t.Errorf("%s: %s, want it completed", copied, o.Error)
@@ -88,7 +88,7 @@ func TestCopyIsOfTheSamePartition(t *testing.T) {
 }
 
 // TestDeadLettersOfPartitions: dead letters of all partitions have different
-// numbers. An error names a letter by its number too.
+// numbers. An error about a dead letter names its number too.
 func TestDeadLettersOfPartitions(t *testing.T) {
 	t.Parallel()
 	withPartitions(t, 4, func(h *harness) {
@@ -121,7 +121,7 @@ func TestDeadLettersOfPartitions(t *testing.T) {
 			}
 		}
 		if _, err := people.DeadLetter(h.ctx, 1<<40); !errors.Is(err, client.ErrUnknownDeadLetter) {
-			t.Errorf("an unknown number: error %v, want %v", err, client.ErrUnknownDeadLetter)
+			t.Errorf("a dead letter with an unknown number: error %v, want %v", err, client.ErrUnknownDeadLetter)
 		}
 
 		_, js := h.conn.NATS()
@@ -137,7 +137,7 @@ func TestDeadLettersOfPartitions(t *testing.T) {
 		}
 		want := fmt.Sprintf("dead letter %d: ", seq*4+uint64(r.Partition()))
 		if _, err := people.DeadLetters(h.ctx); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("error %v, want %s…", err, want)
+			t.Errorf("a dead letter with a lost body: error %v, want %s…", err, want)
 		}
 	})
 }

@@ -26,7 +26,8 @@ func refuseWrites(broken *atomic.Bool, suffix string) func(step) error {
 }
 
 // testPoisoned fails the root's writes to its log, or of its outcome if it is a
-// leaf, until the run's cancel message is written.
+// leaf, until the run's cancel message is written. The run has to end as
+// poisoned after 20 deliveries, and to leave one dead letter.
 func testPoisoned(t *testing.T, leaf bool) {
 	t.Helper()
 	withHarness(t, func(h *harness) {
@@ -72,7 +73,8 @@ func TestPoisonedTurn(t *testing.T) { testPoisoned(t, false) }
 // stored in too many deliveries.
 func TestPoisonedOutcome(t *testing.T) { testPoisoned(t, true) }
 
-// TestPoisonedChild: the parent of a poisoned child is told, and goes on.
+// TestPoisonedChild: the parent of a poisoned child gets the failure as the
+// result of its call, and goes on.
 func TestPoisonedChild(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -121,7 +123,7 @@ func TestPoisonedCancel(t *testing.T) {
 		h.publish(r.Cancel(), "")
 		h.expectFailed(r, run.KindPoisoned, "the end was delivered too often")
 		if n := len(h.deadLetterReasons(r.Dead())); n == 0 {
-			t.Error("no dead letter")
+			t.Error("the run has no dead letter, want one at least")
 		}
 	})
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// withPolicy bounds the agents and the tools of an agent. A nil list sets no
+// bound.
 func withPolicy(agents, tools []string) func(*configs.Agent) {
 	return func(a *configs.Agent) { a.Policy = configs.Policy{Agents: agents, Tools: tools} }
 }
@@ -71,13 +73,13 @@ func TestPolicyOfATree(t *testing.T) {
 			t.Errorf("lead was offered an agent that its policy forbids: %q", text)
 		}
 		if n := h.countRuns(r); n != 3 {
-			t.Errorf("%d runs, want the lead's, the mid's and a leaf's", n)
+			t.Errorf("%d runs, want 3: the lead's, the mid's and a leaf's", n)
 		}
 	})
 }
 
 // TestPolicyCarried: the policy in a call binds the callee, though its file
-// allows more. An agent that the policy does not allow does not run.
+// allows more. A call whose policy does not allow its own agent fails.
 func TestPolicyCarried(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

@@ -30,6 +30,7 @@ func attr(t *testing.T, line, key string) int {
 	return n
 }
 
+// serving reads which workers serve an agent, and which did.
 func (h *harness) serving(agent string) presence.Service {
 	s, err := presence.New(h.conn).Serving(h.ctx, agent)
 	if err != nil {
@@ -39,7 +40,7 @@ func (h *harness) serving(agent string) presence.Service {
 }
 
 // TestServing: the bus knows which workers serve an agent, and which did. It
-// knows of a drain or a death at once.
+// shows a drain or a death at once.
 func TestServing(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -51,39 +52,39 @@ func TestServing(t *testing.T) {
 		two := h.startWorker("two", workerOptions{})
 		h.awaitReady()
 		if s := h.serving("leaf"); !slices.Equal(s.Live, []string{"one", "two"}) || s.Unserved() {
-			t.Errorf("with two workers: %+v", s)
+			t.Errorf("with two workers: %+v, want one and two live", s)
 		}
 		if s := h.serving("other"); s.Unserved() || len(s.Live) > 0 {
-			t.Errorf("an agent that no worker ever had: %+v", s)
+			t.Errorf("an agent that no worker ever served: %+v, want no worker, and not unserved", s)
 		}
 		one.stop()
 		<-one.ended
 		if s := h.serving("leaf"); !slices.Equal(s.Live, []string{"two"}) || !slices.Equal(s.Former, []string{"one"}) {
-			t.Errorf("after a drain: %+v", s)
+			t.Errorf("after the drain of one: %+v, want two live and one as a former worker", s)
 		}
 		time.Sleep(15 * time.Second)
 		two.kill()
 		<-two.ended
 		s := h.serving("leaf")
 		if len(s.Live) > 0 || !s.Unserved() {
-			t.Errorf("after a kill: %+v", s)
+			t.Errorf("after the death of two: %+v, want no live worker, and unserved", s)
 		}
 		time.Sleep(3*time.Minute + 30*time.Second)
 		text := h.serving("leaf").Text(time.Now())
 		if want := "no worker serves leaf since 3 min; workers that did: two, one"; text != want {
-			t.Errorf("%q, want %q", text, want)
+			t.Errorf("the text is %q, want %q", text, want)
 		}
 		h.startWorker("two", workerOptions{})
 		h.awaitReady()
 		if s := h.serving("leaf"); !slices.Equal(s.Live, []string{"two"}) {
-			t.Errorf("after a new start: %+v", s)
+			t.Errorf("after a new start of two: %+v, want two live", s)
 		}
 	})
 }
 
 // TestWorkerFoundGone: a worker finds within two seconds that another one is
 // gone, and logs which agents no worker serves any more. It logs a call of such
-// an agent. The worker that goes on with the runs of the lost one says so.
+// an agent. The worker that takes over the runs of the lost one logs that.
 func TestWorkerFoundGone(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -166,7 +167,7 @@ func TestStalledByDeath(t *testing.T) {
 		died := time.Now()
 		one.kill()
 		if got := <-reasons; got != "its worker one is gone, another one takes over soon" {
-			t.Errorf("reason %q", got)
+			t.Errorf("reason %q, want that worker one is gone", got)
 		}
 		h.tookAtMost(died, 2500*time.Millisecond)
 		h.expectCompleted(r, "done")

@@ -20,9 +20,9 @@ func TestRaceLost(t *testing.T) {
 	for name, r := range map[string]race{
 		"entry of the root":    {log: ".r.log", write: ".r.log"},
 		"entry of a child":     {log: ".r-1-1.log", write: ".r-1-1.log"},
-		"outcome of the root":  {log: ".r.log", write: "axe.result.", whim: "L#1"},
-		"outcome of a child":   {log: ".r-1-0.log", write: ".r.in.1.0", whim: "L.0#1"},
-		"outcome of the other": {log: ".r-1-1.log", write: ".r.in.1.1", whim: "L.1#1"},
+		"outcome of the root":  {log: ".r.log", write: "axe.result.", atOnce: "L#1"},
+		"outcome of a child":   {log: ".r-1-0.log", write: ".r.in.1.0", atOnce: "L.0#1"},
+		"outcome of a sibling": {log: ".r-1-1.log", write: ".r.in.1.1", atOnce: "L.1#1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,16 +38,18 @@ type race struct {
 	log string
 	// write is a part of the subject that the loser writes to.
 	write string
-	// whim is the turn that the loser's model answers at once while the
-	// winner's model calls children.
-	whim string
+	// atOnce is the turn that the loser's model answers without calls,
+	// while the winner's model calls children.
+	atOnce string
 }
 
+// run starts the loser, freezes it before its write, and lets the winner write
+// and die. It checks that the tree has the winner's answer.
 func (r race) run(h *harness) {
 	h.agents = levels(3)
 	h.tree.override = func(worker, turn string) *provider.Response {
-		if worker == "loser" && turn == r.whim {
-			return &provider.Response{Content: "on a whim"}
+		if worker == "loser" && turn == r.atOnce {
+			return &provider.Response{Content: "answered at once"}
 		}
 		return nil
 	}
@@ -78,8 +80,8 @@ func (r race) run(h *harness) {
 		return nil
 	}})
 	o := h.awaitOutcome(tree, 30*time.Minute)
-	if o.Status != run.StatusCompleted || strings.Contains(o.Result, "whim") || !over.Load() {
-		h.tb.Errorf("outcome %s %q %s, the race was lost: %t, want the winner's answer of a lost race",
+	if o.Status != run.StatusCompleted || strings.Contains(o.Result, "at once") || !over.Load() {
+		h.tb.Errorf("outcome %s %q %s, the loser was frozen and woke up: %t, want the winner's answer and true",
 			o.Status, o.Result, o.Error, over.Load())
 	}
 	time.Sleep(time.Minute)

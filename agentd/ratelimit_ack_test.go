@@ -10,8 +10,8 @@ import (
 	"github.com/axebus/axe/internal/ratelimit"
 )
 
-// TestRateLimitCountsOnceWithoutAck: every second acknowledgement of a write to
-// a rate limit is lost. A minute's requests are counted once all the same.
+// TestRateLimitCountsOnceWithoutAck: every other acknowledgement of a write to
+// a rate limit is lost. Each request of a minute is counted once all the same.
 func TestRateLimitCountsOnceWithoutAck(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

@@ -80,6 +80,7 @@ type refusingProvider struct {
 	refused time.Time
 }
 
+// refusing answers like another model once the provider refuses no more.
 func (p *refusingProvider) refusing(after time.Duration, then scriptedModel) scriptedModel {
 	return func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 		if err := p.refuses(after); err != nil {
@@ -89,6 +90,8 @@ func (p *refusingProvider) refusing(after time.Duration, then scriptedModel) scr
 	}
 }
 
+// refuses returns the refusal of a request now, with the time that is left of
+// the wait; nil once the time after the first refusal has passed.
 func (p *refusingProvider) refuses(after time.Duration) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,6 +124,8 @@ func TestRetryAfterStopsAllWorkers(t *testing.T) {
 		for i, r := range rs {
 			h.expectCompleted(r, fmt.Sprintf("t%d", i))
 		}
+		// A worker may have begun a request before it learned of the
+		// refusal: those of the first 20 ms do not count.
 		early, open := 0, m.refused.Add(5*time.Second)
 		var later []time.Time
 		for _, a := range h.requests("lead") {
@@ -241,7 +246,7 @@ func TestLimitsPerMinute(t *testing.T) {
 					// So the 12 slots may have as many
 					// requests in flight beyond the limit.
 					if name == "requests" && n > 7 || n > 7+12 {
-						t.Errorf("%d requests in the minute from %v", n, at)
+						t.Errorf("%d requests in the minute from %v, want at most 7, or 19 for tokens", n, at)
 					}
 				}
 				if name == "requests" && len(windows) < 4 || len(windows) < 2 {
@@ -252,8 +257,8 @@ func TestLimitsPerMinute(t *testing.T) {
 	}
 }
 
-// TestPermitsExpireWithTheLease: the permits of a dead worker are free when its
-// lease expires.
+// TestPermitsExpireWithTheLease: the permits of a live worker have a lease that
+// it renews. The permits of a dead worker are free when the lease expires.
 func TestPermitsExpireWithTheLease(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -284,8 +289,8 @@ func TestPermitsExpireWithTheLease(t *testing.T) {
 	})
 }
 
-// TestDrainReleasesPermits: the permits of a drained worker are free at once,
-// also the permit of a request that was aborted.
+// TestDrainReleasesPermits: a drained worker aborts its request at the end of
+// its grace. The permit of that request is free at once.
 func TestDrainReleasesPermits(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -342,7 +347,7 @@ func TestWaitForAPermit(t *testing.T) {
 		published := progress()
 		if len(published) != 1 || json.Unmarshal(published[0].Body, &p) != nil ||
 			p != (run.Progress{Event: "waiting", Turn: 1, Worker: "w", Reason: "max_concurrent"}) {
-			t.Errorf("%d progress messages, the first %+v, want one that w waits", len(published), p)
+			t.Errorf("%d progress messages, the first %+v, want one that says that w waits", len(published), p)
 		}
 		time.Sleep(time.Minute)
 		h.startWorker("successor", workerOptions{Config: limited(ratelimit.Settings{})})

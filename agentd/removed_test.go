@@ -27,10 +27,10 @@ func (h *harness) purge(subject string) {
 	}
 }
 
-// testRemovedCall removes the call of a run that waits, while a leaf below it is
-// at work. Then the only worker drains. Another worker gets the leaf's outcome
-// after five minutes. testRemovedCall returns the tree's root and the log of
-// that worker.
+// testRemovedCall removes the call of a waiting run while a leaf below that run
+// asks its model. The argument of finds the run from the tree's root. Then the
+// only worker drains. Another worker gets the leaf's outcome after five
+// minutes. testRemovedCall returns the root and the log of that worker.
 func (h *harness) testRemovedCall(of func(root subjects.Run) subjects.Run) (root subjects.Run, lines func() []string) {
 	h.agents = []configs.Agent{
 		define("lead", []string{"mid"}), define("mid", []string{"leaf"}), define("leaf", nil),

@@ -61,12 +61,12 @@ const heldRuns = 12
 // quick roots, of the first turns of two leads, and of their two children.
 const otherRequests = heldRuns + 2 + 2
 
-// holdRuns starts workers, and submits runs that they ask their models for: ten
-// leaves, under their calls, and two leads, under the outcomes of their
-// children. When it returns, all of them are being asked. The models answer one
-// after the other, the first one after 20 seconds. Before the leaves come quick
-// runs. Some of these wait for a slot if the workers have no more than heldRuns
-// slots together.
+// holdRuns starts workers, and submits the runs that it returns: ten leaves,
+// whose triggers are their calls, and two leads, whose triggers are the
+// outcomes of their children. When it returns, a request for each of them is in
+// flight. The models answer one after the other, the first one after 20
+// seconds. Before the leaves come quick runs. Some of these wait for a slot if
+// the workers have no more than heldRuns slots together.
 func (h *harness) holdRuns(workers, slots int) (held []subjects.Run) {
 	h.agents = []configs.Agent{define("lead", []string{"quick"}), define("leaf", nil), define("quick", nil)}
 	h.models["quick"] = delayed(2*time.Second, says("quick"))
@@ -214,8 +214,8 @@ func TestOrdinaryDeliveriesAskNoWorker(t *testing.T) {
 				}
 				for _, name := range []string{"w1", "w2"} {
 					h.startWorker(name, workerOptions{Config: config, atStep: func(step) error {
-						// A consumer that a call needs
-						// is younger than the call.
+						// So a consumer that a call
+						// needs is made after the call.
 						time.Sleep(10 * time.Millisecond)
 						return nil
 					}})

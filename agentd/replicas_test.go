@@ -63,8 +63,8 @@ func startCluster(t *testing.T) []*server.Server {
 }
 
 // onCluster starts a cluster whose streams are on all three servers. open
-// connects to the server with the given number first; the connection knows the
-// others.
+// connects to the server with the given number first, and makes the streams if
+// they are missing. The connection knows the other servers.
 func onCluster(ctx context.Context, t *testing.T) (servers []*server.Server, open func(first int) *bus.Conn) {
 	t.Helper()
 	servers = startCluster(t)
@@ -78,7 +78,7 @@ func onCluster(ctx context.Context, t *testing.T) (servers []*server.Server, ope
 			t.Fatal(err)
 		}
 		t.Cleanup(c.Close)
-		// Until the streams have a leader.
+		// This fails until the streams have a leader.
 		for provision := (bus.Provision{Replicas: 3}); c.Provision(ctx, provision) != nil; {
 			if err := pause.For(ctx, 200*time.Millisecond); err != nil {
 				t.Fatal(err)
@@ -164,7 +164,8 @@ func TestReferencesOnReplicas(t *testing.T) {
 }
 
 // TestReplicas runs trees on three replicas with two workers. One server is
-// shut down in the middle.
+// shut down in the middle. All trees have the right answer, followers get every
+// event, and budgets and cancel messages hold.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -203,7 +204,8 @@ func TestReplicas(t *testing.T) {
 }
 
 // countEvents counts the calls and ends of runs that a follower of a tree gets.
-// Some come from a replica that lags behind the one with the result.
+// Some come from a replica that lags behind the one with the result. The
+// channel gets the number when the tree has ended.
 func (h *harness) countEvents(r subjects.Run) <-chan int {
 	followed := make(chan int, 1)
 	go func() {

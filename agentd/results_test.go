@@ -14,8 +14,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// callingLead makes an agent lead that calls others and answers with their
-// answers. Without calls it says its name.
+// callingLead makes an agent lead that makes the calls cs and answers with
+// their results, and the agents subs that it may call. Without calls lead
+// answers with its name.
 func (h *harness) callingLead(subs []string, cs ...provider.ToolCall) {
 	h.agents = []configs.Agent{define("lead", subs)}
 	for _, name := range subs {
@@ -43,7 +44,7 @@ func TestRepliesInCallOrder(t *testing.T) {
 			came = append(came, m.Subject[len(m.Subject)-1:])
 		}
 		if diff := cmp.Diff([]string{"2", "1", "0"}, came[:3]); diff != "" {
-			t.Errorf("the replies did not come the other way round:\n%s", diff)
+			t.Errorf("the order of the replies (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -65,7 +66,7 @@ func TestFailedChildIsItsOwnResult(t *testing.T) {
 		second := h.requests("lead")[1].results()
 		failed := []bool{second[0].IsError, second[1].IsError, second[2].IsError}
 		if diff := cmp.Diff([]bool{false, true, false}, failed); diff != "" {
-			t.Errorf("is_error:\n%s", diff)
+			t.Errorf("IsError of the three results (-want +got):\n%s", diff)
 		}
 		o := h.outcomes(r.Reply(1, 1))[0]
 		if o.Kind != run.KindError || o.Category != "overloaded" || o.Turns != 1 {
@@ -106,7 +107,7 @@ func TestRefusedCalls(t *testing.T) {
 				h.expectCompleted(r, "c0="+test.want)
 				h.tookAtMost(from, time.Second)
 				if got := h.entries(r)[0].Calls[0]; got.Kind != test.kind {
-					t.Errorf("kind %s, want %s", got.Kind, test.kind)
+					t.Errorf("kind of the refused call: %s, want %s", got.Kind, test.kind)
 				}
 				if n := len(h.readAll(r.Space.TreeOf(r.Tree))); n != 2 {
 					t.Errorf("%d messages, want a call and one entry:\n%s", n, h.dumpTree(r.Tree))
@@ -208,7 +209,7 @@ func TestContextIsPassedOn(t *testing.T) {
 			t.Errorf("the child was asked %+v, want its task and its context alone", a.Request)
 		}
 		if got := h.requests("lead")[0].text(); got != "secret" {
-			t.Errorf("the root was asked %q", got)
+			t.Errorf("the root was asked %q, want the submitted task", got)
 		}
 	})
 }
@@ -249,11 +250,11 @@ func TestToolResultsAreNoInstructions(t *testing.T) {
 			func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 				for _, m := range req.Messages {
 					if strings.Contains(m.Content, evil) {
-						t.Errorf("a child's answer is %s text", m.Role)
+						t.Errorf("a child's answer is %s text, want it in a tool result alone", m.Role)
 					}
 				}
 				if strings.Contains(req.System, evil) || req.results()[0].Content != evil {
-					t.Errorf("the results are %+v", req.results())
+					t.Errorf("the results are %+v, want the answer in them, and not in the system text", req.results())
 				}
 				return says("ok")(ctx, req)
 			},

@@ -34,6 +34,7 @@ func failsTimes(n int, err error, then scriptedModel) scriptedModel {
 	}
 }
 
+// busy is the error of a provider that limits the rate of requests.
 var busy = &provider.Error{Category: provider.RateLimit, Status: 429, Message: "slow down"}
 
 // gapsBetween is the seconds between an agent's requests.
@@ -121,14 +122,15 @@ func TestRetryCounts(t *testing.T) {
 		o := h.expectCompleted(r, "c0=leaf")
 		if got := h.entries(r)[0]; o.Retries != 2 || got.Retries != 1 || o.ModelMS != 3000 || got.ModelMS != 1000 ||
 			o.Turns != 2 {
-			t.Errorf("outcome %+v\nentry %+v", o, got)
+			t.Errorf("outcome %+v\nentry %+v\nwant 2 retries and 3000 ms in 2 turns, 1 and 1000 ms in the entry",
+				o, got)
 		}
 	})
 }
 
-// TestRetryIsTold: a retry is published as progress, with the time of the next
-// attempt.
-func TestRetryIsTold(t *testing.T) {
+// TestRetryIsPublished: a retry is published as progress, with the time of the
+// next attempt.
+func TestRetryIsPublished(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, withRetry(3))}
@@ -161,7 +163,7 @@ func TestRetryIsTold(t *testing.T) {
 			got[i].Next = got[i].Next.UTC()
 		}
 		if diff := cmp.Diff([]run.Progress{retrying, asking}, got); diff != "" {
-			t.Error(diff)
+			t.Errorf("progress messages (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -236,13 +238,13 @@ func TestRetryIsRecorded(t *testing.T) {
 		}
 		want := &run.Retry{Attempts: 3, Backoff: run.Fixed, Initial: 4 * time.Second, Max: 30 * time.Second}
 		if diff := cmp.Diff(want, h.entries(r)[0].Start.Retry); diff != "" {
-			t.Error(diff)
+			t.Errorf("the retries on the log (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestNoRetryLeavesNoTrace: the stored messages of a run without retries do not
-// mention them.
+// TestNoRetryLeavesNoTrace: no entry and no outcome of a run without retries
+// mentions them.
 func TestNoRetryLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -253,7 +255,7 @@ func TestNoRetryLeavesNoTrace(t *testing.T) {
 		for _, m := range h.readTree(r.Tree) {
 			at, err := h.conn.Space().Parse(m.Subject)
 			if err == nil && at.Kind != subjects.Call && strings.Contains(string(m.Body), "retr") {
-				t.Errorf("%s: %s", m.Subject, m.Body)
+				t.Errorf("%s mentions retries: %s", m.Subject, m.Body)
 			}
 		}
 	})

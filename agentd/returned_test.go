@@ -169,7 +169,7 @@ func TestReturnTellsTheSuccessor(t *testing.T) {
 			want[key] = run.Return{Cause: run.ReturnDrained, Turn: 1, AskedMS: ms, Attempt: 2, Worker: "one"}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
+			t.Errorf("the returns of the run (-want +got):\n%s", diff)
 		}
 		h.expectLines(lines(), `level=INFO msg="run handed on" tree=`+r.Tree.String()+
 			` agent=`+r.Agent.String()+` path=r turn=1 from=one cause=drained`)
@@ -207,7 +207,7 @@ func TestFailureIsReturned(t *testing.T) {
 					}
 				}
 				if diff := cmp.Diff(want, h.returns(r)); diff != "" {
-					t.Error(diff)
+					t.Errorf("the returns of the run (-want +got):\n%s", diff)
 				}
 			})
 		})
@@ -244,7 +244,7 @@ func TestLateReturnsChangeNothing(t *testing.T) {
 			t.Errorf("%d requests, want three", n)
 		}
 		if err := h.workers[0].WaitIdle(h.ctx); err != nil {
-			t.Error(err)
+			t.Errorf("the worker is not idle: %v", err)
 		}
 		if report := h.verifyAll(); report.Violations() > 0 || report.WastedRequests > 0 {
 			t.Errorf("verify: %+v, want no violation and no wasted request", report)

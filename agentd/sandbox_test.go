@@ -8,9 +8,9 @@ import (
 	"github.com/axebus/axe/internal/sandbox"
 )
 
-// TestCommandsNeedASandbox: a worker that cannot hold commands serves no agent
-// with commands. It says why, and serves the others. Only its operator lets
-// commands run without a sandbox.
+// TestCommandsNeedASandbox: a worker that cannot hold commands in a sandbox
+// serves no agent with commands. It says why, and serves the others. With
+// NoSandbox it serves all of them, and their commands run without a sandbox.
 func TestCommandsNeedASandbox(t *testing.T) {
 	t.Parallel()
 	agents := []configs.Agent{
@@ -48,7 +48,7 @@ func TestCommandsNeedASandbox(t *testing.T) {
 				t.Errorf("refused is %v, want ops: %s", refused[0], test.problem)
 			}
 			if off := test.sandbox.of(agents[0].Sandbox).Off; off != (test.name == "off") {
-				t.Errorf("commands are held by no sandbox: %t, want %t", off, !off)
+				t.Errorf("commands run without a sandbox: %t, want %t", off, !off)
 			}
 		})
 	}

@@ -111,7 +111,7 @@ const (
 	freeze faultKind = "freeze"
 	// disconnect drops all that the worker sends for 30 seconds.
 	disconnect faultKind = "disconnect"
-	// drain ends the worker in peace.
+	// drain drains the worker.
 	drain faultKind = "drain"
 )
 
@@ -137,7 +137,7 @@ func (t treeSpec) cancelsRoot() bool { return t.CancelAfter >= 0 && t.Target == 
 
 func (t treeSpec) cancelsChild() bool { return t.CancelAfter >= 0 && t.Target > 0 }
 
-// drawScenario draws a scenario. Each unusual property has one walk in four.
+// drawScenario draws a scenario. Each unusual property is in one walk of four.
 func drawScenario(t *rapid.T) scenario {
 	number := func(name string, least, most int) int { return rapid.IntRange(least, most).Draw(t, name) }
 	seldom := func(name string) bool { return number(name, 0, 3) == 3 }
@@ -215,13 +215,14 @@ func (s scenario) config() agentd.Config {
 	return c
 }
 
-// limitSize keeps a walk short whose runs take many turns each.
+// limitSize bounds the depth and the fan, for walks whose runs take many turns.
 func (s scenario) limitSize() scenario {
 	s.Depth = min(s.Depth, 2)
 	s.Fan = min(s.Fan, 2)
 	return s
 }
 
+// drawFault draws a fault. Kills are twice as frequent as each other kind.
 func drawFault(t *rapid.T) fault {
 	return fault{
 		Step: rapid.IntRange(1, 60).Draw(t, "step"),
@@ -229,6 +230,8 @@ func drawFault(t *rapid.T) fault {
 	}
 }
 
+// drawTree draws a tree of the scenario. People cancel a run in four trees of
+// seven.
 func (s scenario) drawTree(t *rapid.T) treeSpec {
 	number := func(name string, least, most int) int { return rapid.IntRange(least, most).Draw(t, name) }
 	seldom := func(name string) bool { return number(name, 0, 3) == 3 }
@@ -296,7 +299,8 @@ func (s scenario) makeAgents() (all, served []configs.Agent) {
 	return all, served
 }
 
-// supervisor puts the first agent, and so all runs below it, under a new agent.
+// supervisor puts the first agent, and so all runs below it, under the
+// supervision of a new agent. It returns the new agent.
 func (s scenario) supervisor(agents []configs.Agent) configs.Agent {
 	agents[0].Supervision = configs.Supervision{Mode: s.Supervision, Agent: "watcher", Timeout: 20 * time.Second}
 	if s.Supervision == configs.SupervisedHuman && s.Seed%2 == 0 {
@@ -331,7 +335,7 @@ func reviewLabel(text string) string {
 	return fmt.Sprintf("%s~v%x", labelOfTask(text), h.Sum64())
 }
 
-// script makes the model behave as the scenario says.
+// script sets the behaviour of the model to that of the scenario.
 func (s scenario) script(m *treeModel) {
 	m.fan = s.Fan
 	m.submits = s.Submits

@@ -23,6 +23,7 @@ func (h *harness) slashLead() {
 	h.awaitReady()
 }
 
+// slashing gives an agent the styles slash and call.
 func slashing(a *configs.Agent) {
 	a.Delegation.Styles = configs.Styles{configs.StyleSlash, configs.StyleCall}
 }
@@ -79,7 +80,7 @@ func TestSlash(t *testing.T) {
 			want[i] = strings.TrimSuffix(want[i], "\n")
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
+			t.Errorf("the messages that the lead was shown (-want +got):\n%s", diff)
 		}
 		h.checkVerified()
 	})
@@ -125,7 +126,7 @@ func TestSlashForkAndKill(t *testing.T) {
 				"Do what you were forked for; your answer goes to it as mail.",
 		}
 		if diff := cmp.Diff(want, said); diff != "" {
-			t.Error(diff)
+			t.Errorf("the messages that the copy was shown (-want +got):\n%s", diff)
 		}
 		if o := h.outcomes(r.Reply(2, 0)); len(o) != 1 || o[0].Kind != run.KindCancelled {
 			t.Errorf("outcomes of the copy: %+v, want one of kind %s", o, run.KindCancelled)

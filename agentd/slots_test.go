@@ -61,7 +61,7 @@ func TestDeepTreesWithOneSlot(t *testing.T) {
 		}
 		h.tookAtMost(from, turns*time.Second*5/4) // the slot is rarely empty
 		if got := repeatedTurns(requests); len(got) > 0 {
-			t.Errorf("asked twice: %v", got)
+			t.Errorf("turns that were asked more than once: %v, want none", got)
 		}
 	})
 }
@@ -126,7 +126,7 @@ func TestNeverMoreCallsThanSlots(t *testing.T) {
 			}
 		}
 		if got := repeatedTurns(h.requests("")); len(got) > 0 {
-			t.Errorf("asked twice: %v", got)
+			t.Errorf("turns that were asked more than once: %v, want none", got)
 		}
 	})
 }
@@ -257,7 +257,7 @@ func TestCallsWithoutASlotAreReleased(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		if got := repeatedTurns(append(h.requests("lead"), others()...)); len(got) > 0 {
-			t.Errorf("asked twice: %v", got)
+			t.Errorf("turns that were asked more than once: %v, want none", got)
 		}
 	})
 }
@@ -286,11 +286,11 @@ func TestSlowModelsOnFewSlots(t *testing.T) {
 		for i, r := range all {
 			h.expectCompleted(r, fmt.Sprintf("c0=%d.0|c1=%d.1", i, i))
 			if got := h.deadLetterReasons(r.Space.Dead()); len(got) > 0 {
-				t.Errorf("dead letters: %v", got)
+				t.Errorf("dead letters: %v, want none", got)
 			}
 		}
 		if got := repeatedTurns(h.requests("")); len(got) > 0 {
-			t.Errorf("asked twice: %v", got)
+			t.Errorf("turns that were asked more than once: %v, want none", got)
 		}
 		if n, want := len(h.requests("")), trees*4; n != want {
 			t.Errorf("%d requests, want %d", n, want)
@@ -341,15 +341,16 @@ func TestWaitingRepliesKeepTheirLeases(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		if got := repeatedTurns(append(h.requests("many"), h.requests("long")...)); len(got) > 0 {
-			t.Errorf("asked twice: %v", got)
+			t.Errorf("turns that were asked more than once: %v, want none", got)
 		}
 	})
 }
 
 // TestReplyAndCallShareOneSlot: a worker with one slot receives a reply and, at
-// the same moment, its run's call once more. The call holds the slot for which
-// the reply's turn waits, and stands behind the reply in the run queue. The
-// order of the two is random, so the test takes several rounds.
+// the same moment, its run's call once more. The order of the two is random, so
+// the test takes several rounds. In some of them the call holds the slot for
+// which the reply's turn waits, and stands behind the reply in the run queue.
+// The run completes in each round.
 func TestReplyAndCallShareOneSlot(t *testing.T) {
 	t.Parallel()
 	rounds := 10

@@ -60,7 +60,7 @@ func TestSpawnEnds(t *testing.T) {
 				`"task":"hangs","tokens":0,"turns":0}`,
 		}, "\n")
 		if diff := cmp.Diff(want, h.spawnResultOf(0)); diff != "" {
-			t.Error(diff)
+			t.Errorf("the result of spawn_agents (-want +got):\n%s", diff)
 		}
 		requests := h.requests("leaf")
 		if n := peakConcurrency(requests); n != 3 || len(requests) != 3 {
@@ -68,7 +68,7 @@ func TestSpawnEnds(t *testing.T) {
 		}
 		for _, a := range requests {
 			if apart := a.began.Sub(requests[0].began); apart > 50*time.Millisecond {
-				t.Errorf("%s began %v after the first one", a.text(), apart)
+				t.Errorf("%s began %v after the first one, want 50ms at most", a.text(), apart)
 			}
 		}
 		h.eventually("the request that hangs is aborted", func() bool {
@@ -98,9 +98,10 @@ func TestSpawnBesideOthers(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.awaitOutcome(r, time.Hour)
 		results := h.requests("lead")[1].results()
+		// "" stands for the result of a spawn call, which is compared below.
 		for i, want := range []string{"no mail", "", "c", `Unknown tool: "nonsense"`, ""} {
 			if want != "" && results[i].Content != want || results[i].IsError != (i == 3) {
-				t.Errorf("call %d: %+v", i, results[i])
+				t.Errorf("call %d: got %+v, want %q, an error: %t", i, results[i], want, i == 3)
 			}
 		}
 		entry := func(id, task string) string {
@@ -108,10 +109,10 @@ func TestSpawnBesideOthers(t *testing.T) {
 			return fmt.Sprintf(entry, id, task, task)
 		}
 		if diff := cmp.Diff(entry("r-1-1", "a")+"\n"+entry("r-1-2", "b"), h.spawnResultOf(1)); diff != "" {
-			t.Error(diff)
+			t.Errorf("the result of spawn_agents (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(entry("r-1-5", "d"), h.spawnResultOf(4)); diff != "" {
-			t.Error(diff)
+			t.Errorf("the result of spawn_agent (-want +got):\n%s", diff)
 		}
 		h.checkVerified()
 	})
@@ -157,8 +158,8 @@ func TestSubmitBesideSpawn(t *testing.T) {
 	})
 }
 
-// TestAdHocReadsNoMemory: an ad hoc run is told its task, and nothing of the
-// memory of its parent's agent. Its parent is told that memory.
+// TestAdHocReadsNoMemory: an ad hoc run is shown its task, and nothing of the
+// memory of its parent's agent. Its parent is shown that memory.
 func TestAdHocReadsNoMemory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -173,7 +174,8 @@ func TestAdHocReadsNoMemory(t *testing.T) {
 		}
 		requests := h.requests("lead")
 		if len(requests) != 6 || !strings.Contains(requests[3].System, "an old secret") {
-			t.Fatalf("%d requests; the second root is told %q", len(requests), requests[len(requests)-1].System)
+			t.Fatalf("%d requests, want 6, with the memory in the fourth; the system text of the last one: %q",
+				len(requests), requests[len(requests)-1].System)
 		}
 		for _, a := range []modelRequest{requests[1], requests[4]} {
 			if a.text() != "look" || a.System != tool.AdHocSystem {
@@ -224,20 +226,21 @@ func TestNoSideChannel(t *testing.T) {
 		}
 		for _, a := range h.requests("lead") {
 			if a.text() != "z" && strings.Contains(conversationText(a.Messages)+a.System, before) {
-				t.Errorf("the lead was shown %s", conversationText(a.Messages))
+				t.Errorf("the lead was shown the text before an answer: %s", conversationText(a.Messages))
 			}
 		}
 		for _, m := range h.readTree(r.Tree) {
 			if at, err := r.Space.Parse(m.Subject); err != nil || at.Kind == subjects.Mail {
-				t.Errorf("%s was written (%v)", m.Subject, err)
+				t.Errorf("%s was written (%v), want no mail", m.Subject, err)
 			}
 		}
 		h.checkVerified()
 	})
 }
 
-// TestLastTurnOfEachWake: a fork has its number of turns at its start and each
-// time that it is woken, and each time one more turn to answer in.
+// TestLastTurnOfEachWake: a fork may take max_turns turns from its start, and
+// as many each time that it is woken. Each time it has one more turn to answer
+// in.
 func TestLastTurnOfEachWake(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -276,7 +279,7 @@ func TestLastTurnOfEachWake(t *testing.T) {
 		for i, a := range requests {
 			said := a.Messages[len(a.Messages)-1].Content
 			if last := i%5 == 4; strings.HasSuffix(said, tool.LastTurnNotice) != last {
-				t.Errorf("request %d ends with %q", i+1, said)
+				t.Errorf("request %d ends with %q, want the notice of the last turn: %t", i+1, said, last)
 			}
 		}
 		h.checkVerified()

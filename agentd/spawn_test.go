@@ -21,6 +21,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// spawning gives an agent the style spawn alone.
 func spawning(a *configs.Agent) { a.Delegation.Styles = configs.Styles{configs.StyleSpawn} }
 
 // spawningOthers gives the style spawn to the agents that have sub-agents.
@@ -30,12 +31,13 @@ func spawningOthers(a *configs.Agent) {
 	}
 }
 
+// submits answers with a call of submit_result.
 func submits(result string) scriptedModel {
 	return calls(use("submit_result", "result", result))
 }
 
-// spawningLead makes an agent lead that spawns runs, and the agents that it may
-// name.
+// spawningLead makes an agent lead with the style spawn that makes the calls cs
+// and answers with their results, and the agents subs that it may name.
 func (h *harness) spawningLead(subs []string, cs ...provider.ToolCall) {
 	h.callingLead(subs, cs...)
 	spawning(&h.agents[0])
@@ -121,10 +123,12 @@ func TestSpawnAgents(t *testing.T) {
 		requests := h.requests("lead")
 		for _, a := range append(h.requests("leaf"), requests[1]) {
 			if apart := a.began.Sub(requests[0].ended); apart > 50*time.Millisecond {
-				t.Errorf("%s began %v after it was asked for", a.text(), apart)
+				t.Errorf("%s began %v after it was spawned, want 50ms at most", a.text(), apart)
 			}
 		}
-		h.asks = []*modelRequest{&requests[0], &requests[2]} // without the task two
+		// The ad hoc run is of the lead too. Without its request,
+		// spawnResultOf finds the lead's second turn.
+		h.asks = []*modelRequest{&requests[0], &requests[2]}
 		want := strings.Join([]string{
 			`{"agent_id":"r-1-0","outcome":{"success":{"result":"done one"}},"task":"one","tokens":110,"turns":1}`,
 			`{"agent_id":"r-1-1","outcome":{"success":{"result":"implicitly"}},"task":"two","tokens":11,"turns":1}`,
@@ -134,7 +138,7 @@ func TestSpawnAgents(t *testing.T) {
 				`"task":"four","tokens":0,"turns":1}`,
 		}, "\n")
 		if diff := cmp.Diff(want, h.spawnResultOf(0)); diff != "" {
-			t.Error(diff)
+			t.Errorf("the result of spawn_agents (-want +got):\n%s", diff)
 		}
 		h.checkVerified()
 	})
@@ -157,7 +161,7 @@ func TestSpawnedRun(t *testing.T) {
 		child := h.requests("lead")[1].Request
 		if diff := cmp.Diff([]provider.Message{{Role: provider.User, Content: "Task: look\n\nContext:\nat the " +
 			"parser"}}, child.Messages); diff != "" {
-			t.Error(diff)
+			t.Errorf("messages that the child was shown (-want +got):\n%s", diff)
 		}
 		if child.System != tool.AdHocSystem || child.Model != "lead" || *child.Temperature != 0.5 ||
 			child.MaxTokens != 99 {
@@ -207,7 +211,7 @@ func TestSpawnTwice(t *testing.T) {
 
 // TestSpawnRefused: when one task of a batch has a mistake, no run starts, and
 // the model is told the place of the mistake. The same holds for a batch that
-// is too large.
+// is too large. An agent with the style spawn alone has no call_agent.
 func TestSpawnRefused(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -235,8 +239,8 @@ func TestSpawnRefused(t *testing.T) {
 }
 
 // TestSubmitAlone: a run that submits a result and an error in one turn has
-// submitted neither, and may try again. The same holds for a run that submits
-// no result.
+// submitted neither, and may try again. The same holds for a call of
+// submit_result without a result.
 func TestSubmitAlone(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -271,7 +275,7 @@ func TestSubmitAlone(t *testing.T) {
 			{CallID: "c0", Content: `submit_result error: "result" argument is required`, IsError: true},
 		}
 		if diff := cmp.Diff(want, told); diff != "" {
-			t.Error(diff)
+			t.Errorf("results that the run was shown (-want +got):\n%s", diff)
 		}
 		if got := h.spawnResultOf(0); !strings.Contains(got, `"result":"late"`) || !strings.Contains(got, `"turns":3`) {
 			t.Errorf("result %s, want late, after 3 turns", got)
@@ -313,12 +317,12 @@ func TestLastTurn(t *testing.T) {
 						`"tokens":352,"turns":3}`
 				}
 				if diff := cmp.Diff(want, h.spawnResultOf(0)); diff != "" {
-					t.Error(diff)
+					t.Errorf("the result of spawn_agent (-want +got):\n%s", diff)
 				}
 				requests := h.requests("busy")
 				offered := provider.ToolNames(requests[len(requests)-1].Tools)
 				if diff := cmp.Diff([]string{"submit_result", "submit_error"}, offered); diff != "" {
-					t.Error(diff)
+					t.Errorf("tools of the last turn (-want +got):\n%s", diff)
 				}
 				h.checkVerified()
 			})
@@ -343,13 +347,14 @@ func TestSpawnBounded(t *testing.T) {
 			`{"agent_id":"r-1-1","outcome":{"failure":{"error":"budget exceeded: used 2 of 2 agents",` +
 			`"error_kind":"budget"}},"task":"b","tokens":0,"turns":0}`
 		if diff := cmp.Diff(want, h.spawnResultOf(0)); diff != "" {
-			t.Error(diff)
+			t.Errorf("the result of spawn_agents (-want +got):\n%s", diff)
 		}
 	})
 }
 
 // TestSpawnInADirectory: a spawned run reads its files below the directory that
-// its parent names.
+// its parent names. A run for which that directory does not exist fails before
+// its model is asked.
 func TestSpawnInADirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -385,7 +390,8 @@ func TestSpawnInADirectory(t *testing.T) {
 }
 
 // TestAdHocIsNotRemembered: an ad hoc run is not remembered for its parent's
-// agent, though its call is delivered again: the acknowledgement was lost.
+// agent, even when its call is delivered again because the acknowledgement was
+// lost.
 func TestAdHocIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -410,9 +416,9 @@ func TestAdHocIsNotRemembered(t *testing.T) {
 	})
 }
 
-// TestAdHocIsItsParents: an ad hoc run may do what its parent may, as the
-// parent was started. Later changes of the file do not matter, nor does the
-// file of the worker that runs it.
+// TestAdHocIsItsParents: an ad hoc run may do what its parent may. The
+// definition with which the parent was started counts, and not a file that is
+// changed later.
 func TestAdHocIsItsParents(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -441,7 +447,8 @@ func TestAdHocIsItsParents(t *testing.T) {
 			`c1=Unknown tool: \"call_agent\"`
 		requests := h.requests("lead")
 		if len(requests) != 4 || !strings.Contains(requests[3].results()[0].Content, want) {
-			t.Fatalf("%d requests: %+v", len(requests), requests[len(requests)-1].results())
+			t.Fatalf("%d requests, want 4; the last one shows %+v, want %s", len(requests),
+				requests[len(requests)-1].results(), want)
 		}
 		if got := requests[1].Tools; !strings.Contains(string(got[1].Parameters["tasks"].Schema), `"maxItems":3`) {
 			t.Errorf("the child is offered %+v, want at most 3 tasks at once", got)

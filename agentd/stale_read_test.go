@@ -16,8 +16,9 @@ import (
 )
 
 // TestStaleReadIsRepeated: a worker reads a run in several requests. After the
-// request that looks for the outcome its server is away for a time, and another
-// worker ends the run. The model is not asked.
+// request that looks for the outcome its server is away for a time. Meanwhile
+// an outcome is stored, as another worker would store it. The worker reads
+// again, and does not ask the model.
 func TestStaleReadIsRepeated(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -51,7 +52,7 @@ func TestStaleReadIsRepeated(t *testing.T) {
 	r := space.Run(agent, tree, subjects.Root)
 	write := func(m bus.Message) {
 		if _, err := other.conn.Write(ctx, m); err != nil {
-			t.Error(err)
+			t.Errorf("write %s: %v", m.Subject, err)
 		}
 	}
 	var once sync.Once
@@ -93,9 +94,9 @@ func TestStaleReadIsRepeated(t *testing.T) {
 	}
 }
 
-// TestReadOfAStoppedWorkerIsRepeated: a worker is stopped while it waits for a
-// read, until its lease is over and another worker has ended the run. It does
-// not ask the model on that read, although the read has just come back.
+// TestReadOfAStoppedWorkerIsRepeated: a worker hangs while it waits for a read,
+// until its lease is over and another worker has ended the run. It reads the
+// run again, although the read has just come back, and does not ask the model.
 func TestReadOfAStoppedWorkerIsRepeated(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -134,7 +135,7 @@ func TestReadOfAStoppedWorkerIsRepeated(t *testing.T) {
 		h.expectCompleted(r, "leaf")
 		time.Sleep(time.Minute)
 		if asks := h.requests("leaf"); len(asks) != 1 || asks[0].worker.name != "w2" {
-			t.Errorf("the model was asked %d times, want once by w2", len(asks))
+			t.Errorf("the model was asked %d times, want once, by w2", len(asks))
 		}
 		h.checkVerified()
 	})

@@ -16,9 +16,9 @@ import (
 )
 
 // edit changes the configuration of the stream of runs as `nats stream edit`
-// does, and returns the one before. The stream keeps its messages for ever,
-// unless change sets an age: an edit makes the server look for old messages by
-// a clock of its own, which is not the bubble's.
+// does, and returns the configuration from before. The stream keeps its
+// messages for ever, unless change sets an age: an edit makes the server look
+// for old messages by a clock of its own, which is not the bubble's.
 func (h *harness) edit(change func(*jetstream.StreamConfig)) (was jetstream.StreamConfig) {
 	_, js := h.conn.NATS()
 	s, err := js.Stream(h.ctx, "AXE_RUNS")
@@ -60,7 +60,7 @@ func TestStreamThatDropsMessages(t *testing.T) {
 				errs := withText(lines(), "level=ERROR")
 				h.expectLines(errs, `limit="`+limit+`"`, "nats stream edit AXE_RUNS --max-")
 				if len(errs) != 1 {
-					t.Errorf("%d lines, want one: %q", len(errs), errs)
+					t.Errorf("%d lines of the level error, want one: %q", len(errs), errs)
 				}
 				h.edit(func(c *jetstream.StreamConfig) { *c = was })
 				time.Sleep(time.Minute)

@@ -88,7 +88,7 @@ func TestSupervised(t *testing.T) {
 			},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
+			t.Errorf("the JSON that the supervisor was shown (-want +got):\n%s", diff)
 		}
 		if h.requests("leaf")[0].began.Before(requests[0].ended) {
 			t.Error("a leaf was asked before the supervisor had answered")
@@ -167,13 +167,13 @@ func TestVerdictsStayBelow(t *testing.T) {
 		}
 		for _, a := range h.requests("top") {
 			if said := conversationText(a.Messages) + a.System; strings.Contains(said, marker) {
-				t.Errorf("its caller was shown %s", said)
+				t.Errorf("the run's caller was shown the correction: %s", said)
 			}
 		}
 		for _, reply := range []string{r.Reply(1, 0), r.Space.Result(r.Agent, r.Tree)} {
 			for _, m := range h.readAll(reply) {
 				if strings.Contains(string(m.Body), marker) {
-					t.Errorf("%s: %s", m.Subject, m.Body)
+					t.Errorf("the outcome at %s has the correction: %s", m.Subject, m.Body)
 				}
 			}
 		}
@@ -243,7 +243,8 @@ func TestHeld(t *testing.T) {
 				results := h.requests("lead")[1].results()
 				got := result{results[0].Content, results[1].Content}
 				if diff := cmp.Diff(test.want, got); o.Status != run.StatusCompleted || diff != "" {
-					t.Errorf("%s %s: %s", o.Status, o.Error, diff)
+					t.Errorf("outcome %s %q, want it completed; results of the held turn (-want +got):\n%s",
+						o.Status, o.Error, diff)
 				}
 				if test.decision != "" {
 					h.tookAtMost(began, time.Minute)
@@ -282,7 +283,7 @@ func TestSupervisionIsInherited(t *testing.T) {
 			got[agent] = h.entries(h.child(r, agent, i))[0].Start.Supervision.Mode
 		}
 		if diff := cmp.Diff(map[string]run.Mode{"middle": run.Human, "lax": run.Supervised}, got); diff != "" {
-			t.Error(diff)
+			t.Errorf("modes of the runs below (-want +got):\n%s", diff)
 		}
 		h.checkVerified()
 	})
@@ -303,16 +304,16 @@ func TestHumanModeIsInherited(t *testing.T) {
 		h.awaitReady()
 		r := h.submit("lead", "go")
 		below := h.child(r, "middle", 0)
-		h.eventually("it is held", func() bool { return h.held(below) })
+		h.eventually("the middle run is held", func() bool { return h.held(below) })
 		time.Sleep(10 * time.Minute)
 		if n := len(h.requests("leaf")); n != 0 {
-			t.Errorf("%d leaves were asked before the decision", n)
+			t.Errorf("%d leaves were asked before the decision, want none", n)
 		}
 		h.publish(below.Approve(h.key("k")), `{"approve":true}`)
 		h.expectCompleted(r, "c0=c0=leaf")
 		want := run.Supervision{Mode: run.Human, Agent: "watcher", Timeout: time.Hour}
 		if diff := cmp.Diff(want, h.entries(below)[0].Start.Supervision); diff != "" {
-			t.Error(diff)
+			t.Errorf("supervision of the middle run (-want +got):\n%s", diff)
 		}
 		h.checkVerified()
 	})
@@ -349,7 +350,7 @@ func TestMissingSupervisorWithholds(t *testing.T) {
 				`reach, and submit the task there`,
 		)
 		if len(h.requests("lead")) != asked {
-			t.Error("its model was asked")
+			t.Error("the model of the refused lead was asked, want no request")
 		}
 		h.checkVerified()
 	})
@@ -375,7 +376,7 @@ func TestInterrupt(t *testing.T) {
 		h.awaitRequests("leaf", 2)
 		began := time.Now()
 		h.publish(r.Interrupt(h.key("stop")), "")
-		h.eventually("the slow one has ended", func() bool { return len(h.outcomes(r.Reply(1, 1))) == 1 })
+		h.eventually("the slow leaf has ended", func() bool { return len(h.outcomes(r.Reply(1, 1))) == 1 })
 		h.tookAtMost(began, 10*time.Second)
 		time.Sleep(time.Minute)
 		if n := len(h.requests("lead")); n != 1 {
@@ -398,7 +399,7 @@ func TestInterrupt(t *testing.T) {
 		// The second message may be there already, on a line of its own.
 		msgs[3].Content, _, _ = strings.Cut(msgs[3].Content, "\n")
 		if diff := cmp.Diff(want, msgs[2:]); diff != "" {
-			t.Error(diff)
+			t.Errorf("the end of the lead's second request (-want +got):\n%s", diff)
 		}
 		if o := h.awaitOutcome(r, time.Hour); o.Status != run.StatusCompleted {
 			t.Errorf("outcome %+v, want it completed", o)
@@ -425,17 +426,17 @@ func TestInterruptStopsForks(t *testing.T) {
 		h.startWorker("w", workerOptions{})
 		h.awaitReady()
 		r := h.submit("lead", "go")
-		h.eventually("it waits", func() bool { return len(h.entries(r)) == 3 })
+		h.eventually("the lead waits for the second time", func() bool { return len(h.entries(r)) == 3 })
 		time.Sleep(time.Minute)
 		began := time.Now()
 		h.publish(r.Interrupt(h.key("stop")), "")
 		for _, end := range []string{r.Reply(1, 0), r.Reply(1, 1), h.child(r, "lead", 1).Reply(1, 0)} {
-			h.eventually("its forks have ended, and theirs", func() bool { return len(h.outcomes(end)) == 1 })
+			h.eventually("there is an outcome at "+end, func() bool { return len(h.outcomes(end)) == 1 })
 		}
 		h.tookAtMost(began, 10*time.Second)
 		time.Sleep(time.Minute)
 		if n := len(h.requestsOf("r")); n != 3 {
-			t.Fatalf("it was asked %d times, want 3 until a person writes to it", n)
+			t.Fatalf("the lead was asked %d times, want 3 until a person writes to it", n)
 		}
 		h.publish(r.Mail(h.key("m")), `{"from":"user","text":"what is left?"}`)
 		o := h.awaitOutcome(r, time.Hour)
@@ -443,11 +444,11 @@ func TestInterruptStopsForks(t *testing.T) {
 		slices.Sort(told[:2])
 		want := []string{"got mail from r-1-0", "got mail from r-1-1", "got mail from user"}
 		if diff := cmp.Diff(want, told); diff != "" {
-			t.Error(diff)
+			t.Errorf("notices of mail to the lead (-want +got):\n%s", diff)
 		}
 		for _, want := range []string{`"status":"dead"`, "stopped by the user", "what is left?"} {
 			if !strings.Contains(o.Result, want) {
-				t.Errorf("%s is not in %s", want, o.Result)
+				t.Errorf("the answer has no %s: %s", want, o.Result)
 			}
 		}
 		h.checkVerified()
@@ -470,7 +471,7 @@ func TestInterruptAsking(t *testing.T) {
 		h.publish(r.Interrupt(h.key("stop")), "")
 		h.publish(r.Interrupt(h.key("again")), "")
 		h.eventually("the request was aborted", func() bool { return h.requests("lead")[0].err != nil })
-		h.eventually("it is idle", func() bool { return len(h.entries(r)) == 1 })
+		h.eventually("the run is idle", func() bool { return len(h.entries(r)) == 1 })
 		h.tookAtMost(began, time.Second)
 		if e := h.entries(r)[0]; e.Kind != run.EntryIdle || e.End == nil || *e.End != run.EndInterrupted() {
 			t.Errorf("entry %+v, want an idle one that ended by the interrupt", e)
@@ -494,7 +495,7 @@ func TestMailBehindAnInterrupt(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.awaitRequests("lead", 1)
 		h.publish(r.Interrupt(h.key("stop")), "")
-		h.eventually("it is idle", func() bool { return len(h.entries(r)) == 1 })
+		h.eventually("the run is idle", func() bool { return len(h.entries(r)) == 1 })
 		h.publish(r.Mail(h.key("m1")), `{"from":"user","text":"and now?"}`)
 		h.awaitRequests("lead", 2)
 		w1.kill()
@@ -520,7 +521,7 @@ func TestInterruptBounded(t *testing.T) {
 		h.awaitReady()
 		elsewhere.kill()
 		r, q := h.submit("lead", "go"), h.submit("lead", "go")
-		h.eventually("both have called", func() bool { return len(h.entries(r))+len(h.entries(q)) == 2 })
+		h.eventually("both runs have called", func() bool { return len(h.entries(r))+len(h.entries(q)) == 2 })
 		h.publish(r.Interrupt(h.key("stop")), "")
 		h.publish(q.Interrupt(h.key("stop")), "")
 		time.Sleep(15 * time.Second)
@@ -534,7 +535,8 @@ func TestInterruptBounded(t *testing.T) {
 
 // TestDecisionsSurviveCrashes kills the worker at each step of two trees. One
 // turn is supervised, held and approved. The other run is interrupted and
-// written to. Without -rapid.checks it takes one step in six.
+// written to. Both answer in the end. Without -rapid.checks it takes one step
+// in six, and with -short a quarter of those.
 func TestDecisionsSurviveCrashes(t *testing.T) {
 	t.Parallel()
 	for name, people := range map[string]func(*harness, subjects.Run){
@@ -558,7 +560,7 @@ func TestDecisionsSurviveCrashes(t *testing.T) {
 				return crashWithPeople(h, name == "approved", at, people)
 			})
 			if steps < 15 {
-				t.Errorf("only %d steps: the worker does more than that", steps)
+				t.Errorf("the worker took %d steps, want 15 at least", steps)
 			}
 		})
 	}
@@ -590,7 +592,7 @@ func crashWithPeople(h *harness, supervised bool, at int, people func(*harness, 
 	if o := h.awaitOutcome(r, 30*time.Minute); o.Status != run.StatusCompleted || o.Result != "done" {
 		h.tb.Errorf("outcome %+v, want done", o)
 	}
-	time.Sleep(time.Minute) // unacknowledged messages come again
+	time.Sleep(time.Minute) // unacknowledged messages are delivered again
 	if n := len(h.requests("lead")); supervised && !struck.Load() && n != 2 {
 		h.tb.Errorf("the lead was asked %d times, want 2", n)
 	}
@@ -622,7 +624,7 @@ func TestCopyOfAHeldTurn(t *testing.T) {
 		h.expectCompleted(copied, "user: go|assistant: calling|tool: |user: and now?")
 		if got := h.requests("lead")[1].Messages[2].ToolResults[0].Content; got != "Nothing of this turn was "+
 			"carried out: nobody has approved of it yet." {
-			t.Errorf("the copy is shown %q as the result of the held turn", got)
+			t.Errorf("the copy is shown %q as the result of the held turn, want that no person has approved of it", got)
 		}
 	})
 }
@@ -647,7 +649,7 @@ func TestTruncatedCallIsNotApproved(t *testing.T) {
 		}
 		if first := h.requests("watcher")[0].text(); !strings.Contains(first, `"cut":{"task":70023}`) ||
 			strings.Contains(first, "delete") {
-			t.Errorf("%.300s", first)
+			t.Errorf("the supervisor was shown %.300s, want a task that is cut, and its length of 70023", first)
 		}
 		if n := len(h.requests("leaf")); n != 1 {
 			t.Errorf("%d leaves were asked, want only that of the second turn", n)
@@ -681,13 +683,13 @@ func TestHeldRunEndsAtItsDeadline(t *testing.T) {
 					held, reply = h.child(r, "lead", 0), r.Reply(1, 0)
 				}
 				h.submitTo(r, "go", due(began.Add(timeout)))
-				h.eventually("it is held", func() bool { return h.held(held) })
+				h.eventually("the run is held", func() bool { return h.held(held) })
 				waits, err := client.New(h.workers[0].conn).HeldTurns(h.ctx, r.Tree)
 				if err != nil || len(waits) != 1 || waits[0].Until.Sub(began).Round(time.Second) != 10*time.Minute {
 					t.Errorf("held turns %+v, error %v, want one until 10 minutes after %v", waits, err, began)
 				}
 				time.Sleep(9*time.Minute + 30*time.Second)
-				h.eventually("it has ended", func() bool { return len(h.outcomes(reply)) == 1 })
+				h.eventually("the held run has ended", func() bool { return len(h.outcomes(reply)) == 1 })
 				h.tookAtMost(began, 10*time.Minute+2*time.Second)
 				want := "timeout after 600s"
 				// A parent does not learn of its child's

@@ -15,9 +15,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestZombieStopsAsking: a worker that has lost its lease keeps its request
-// until another worker asks too, and then aborts it within half a lease. It
-// does not ask again, and does not give back the call that the other one has.
+// TestZombieStopsAsking: a worker that has lost its lease, the zombie, keeps
+// its request until another worker asks too, and then aborts it within half a
+// lease. It does not ask again, and does not give back the call that the other
+// worker has.
 func TestZombieStopsAsking(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -32,7 +33,8 @@ func TestZombieStopsAsking(t *testing.T) {
 		frozen.Store(true)
 		time.Sleep(time.Minute)
 		if requests := h.requests("lead"); len(requests) != 1 || !requests[0].ended.IsZero() {
-			t.Fatalf("%d requests, the first ended at %v: no other worker was there", len(requests), requests[0].ended)
+			t.Fatalf("%d requests, the first ended at %v, want one in flight while no other worker is there",
+				len(requests), requests[0].ended)
 		}
 		h.startWorker("successor", workerOptions{})
 		h.awaitRequests("lead", 2)
@@ -49,8 +51,9 @@ func TestZombieStopsAsking(t *testing.T) {
 	})
 }
 
-// TestZombieStopsAfterTheEnd: the worker that took a run over has ended it
-// before the zombie looks. The zombie aborts its request within a lease.
+// TestZombieStopsAfterTheEnd: a worker has lost its lease, and the worker that
+// took its run over has ended the run before the first one looks. The first
+// worker, the zombie, aborts its request within a lease.
 func TestZombieStopsAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -114,7 +117,7 @@ func TestSubmissionOfADeadWorker(t *testing.T) {
 				h.tookAtMost(from, 2*time.Second)
 				time.Sleep(time.Minute)
 				if n := h.countRuns(r); n != 1 || len(h.requests("lead")) != 1 {
-					t.Errorf("%d calls, %d requests, want 1 and 1", n, len(h.requests("lead")))
+					t.Errorf("%d runs and %d requests, want 1 and 1", n, len(h.requests("lead")))
 				}
 			})
 		})

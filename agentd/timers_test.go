@@ -27,12 +27,12 @@ func TestTimersAreDisarmed(t *testing.T) {
 	}
 }
 
-// expectNoTimer expects that the stream has no scheduled message, a little
-// later.
+// expectNoTimer waits a second, and expects that the stream has no scheduled
+// message.
 func (h *harness) expectNoTimer() {
 	time.Sleep(time.Second)
 	for _, m := range h.readAll(h.conn.Space().Timers()) {
-		h.tb.Errorf("%s is left", m.Subject)
+		h.tb.Errorf("the timer %s is left, want none", m.Subject)
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestToolApproval: a turn that uses a tool of approve.tools waits for a person.
-// An approval carries it out, and after a denial its model reads the reason. A
-// turn without such a tool does not wait. The person has until the run's
-// deadline.
+// TestToolApproval: a turn that uses a tool of approve.tools waits for a
+// person. An approval carries it out, and after a denial the model reads the
+// reason. A turn without such a tool does not wait. Without a decision the run
+// fails at its deadline.
 func TestToolApproval(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -46,17 +46,17 @@ func TestToolApproval(t *testing.T) {
 				h.awaitRequests("mender", 2)
 				time.Sleep(10 * time.Minute)
 				if _, err := os.Stat(filepath.Join(dir, "a.txt")); err == nil {
-					t.Error("the file was written before a person has decided")
+					t.Error("the file was written before a person decided")
 				}
 				if test.decision != "" {
 					h.publish(root.Approve(h.key("ann")), test.decision)
 				}
 				o := h.awaitOutcome(root, 2*time.Hour)
 				if o.Result != test.want {
-					t.Errorf("got %q, want %q", o.Result, test.want)
+					t.Errorf("result %q, want %q", o.Result, test.want)
 				}
 				if timedOut := o.Kind == run.KindTimeout; timedOut != (test.decision == "") {
-					t.Errorf("the run ended as %s %q", o.Kind, o.Error)
+					t.Errorf("the run ended as %s %q, want a timeout: %t", o.Kind, o.Error, test.decision == "")
 				}
 				if b, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(b) != test.file {
 					t.Errorf("the file is %q, want %q", b, test.file)

@@ -37,12 +37,12 @@ var toolDeaths = []toolDeath{
 	{"after the outcome", "write", ".r.in.1.0", true},
 }
 
-// TestToolCrashTable kills the worker of a tool, for each kind of tool: for an
-// effect that may happen once at each moment, for the others after the effect.
-// The effects are counted outside the worker. An effect that may happen once
-// happens once at most. Its outcome is unknown if the worker died between the
-// entry of its begin and the outcome. Any other effect may happen twice, with
-// the same key.
+// TestToolCrashTable kills the worker of a tool, for each kind of tool. It
+// kills it at each moment if the effect may happen once, and otherwise after
+// the effect and after the outcome. The effects are counted outside the worker.
+// An effect that may happen once happens once at most. Its outcome is unknown
+// if the worker died between the entry of its begin and the outcome. Any other
+// effect may happen twice, with the same key.
 func TestToolCrashTable(t *testing.T) {
 	t.Parallel()
 	for _, test := range toolCrashes {
@@ -83,7 +83,7 @@ func TestToolCrashMCP(t *testing.T) {
 type toolCrash struct {
 	effect  configs.ToolEffect
 	death   int // index in toolDeaths
-	effects int
+	effects int // number of effects that are counted
 	// kind is that of the tool's outcome; "" for a completed one.
 	kind run.Kind
 }
@@ -101,8 +101,8 @@ var toolCrashes = []toolCrash{
 
 func (c toolCrash) name() string { return string(c.effect) + " " + toolDeaths[c.death].name }
 
-// run kills the worker of the tool that a harness serves, and checks what
-// became of its call.
+// run kills the worker of the tool that a harness serves, and compares the
+// effects and the outcome of the call with the row.
 func (c toolCrash) run(t *testing.T, h *harness, effects func() []string) {
 	t.Helper()
 	root := h.killToolAt(toolDeaths[c.death])
@@ -167,7 +167,7 @@ var toolKinds = map[string]toolKind{"built-in": runCommandTool, "command": comma
 // notesItsKey is a command that notes the key of its call in the file effects.
 const notesItsKey = "echo $AXE_IDEMPOTENCY_KEY >> effects"
 
-// runCommandTool is run_command.
+// runCommandTool is the built-in tool run_command.
 func runCommandTool(t *testing.T, c configs.ToolConfig) (func(*harness), func() []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -294,7 +294,7 @@ func (h *harness) submitToVictim(death toolDeath, config agentd.Config) subjects
 	select {
 	case <-victim.ended:
 	case <-time.After(time.Hour):
-		h.tb.Fatalf("the worker has not come to its death %s", death.name)
+		h.tb.Fatalf("the victim was not killed within an hour, want it killed %s", death.name)
 	}
 	return root
 }

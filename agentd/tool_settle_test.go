@@ -27,7 +27,8 @@ func (h *harness) holdTool(dir string) (root, tool subjects.Run) {
 	return root, tool
 }
 
-// awaitHeld waits until a number of calls of a tree is held, and returns them.
+// awaitHeld waits, 100 seconds at most, until n calls of a tree are held, and
+// returns them.
 func (h *harness) awaitHeld(tree subjects.Tree, n int) []client.HeldCall {
 	for range 1000 {
 		held, err := client.New(h.conn).HeldCalls(h.ctx, tree)
@@ -39,7 +40,7 @@ func (h *harness) awaitHeld(tree subjects.Tree, n int) []client.HeldCall {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	h.tb.Fatalf("no %d calls of the tree are held:\n%s", n, h.dumpTree(tree))
+	h.tb.Fatalf("the tree has not had %d held calls within 100 seconds:\n%s", n, h.dumpTree(tree))
 	return nil
 }
 
@@ -49,8 +50,9 @@ func (h *harness) settle(tool subjects.Run, key, body string) {
 }
 
 // TestSettle: a call that may have taken effect waits for a person, with its
-// key, its worker and its time. The person's decision counts, and no later one.
-// Without --again the effect happens once.
+// key, its worker and its time. The person's first settlement of it counts. A
+// malformed one, one of another attempt and a later one do not. The effect
+// happens a second time only after the settlement again.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -74,7 +76,7 @@ func TestSettle(t *testing.T) {
 				held := h.awaitHeld(root.Tree, 1)[0]
 				if held.Run != tool || held.Tool != "run_command" || held.Key != root.Tree.String()+".r-1-0" ||
 					held.Worker != "victim" || time.Since(held.Began) < 10*time.Minute {
-					t.Errorf("held is %+v", held)
+					t.Errorf("the held call is %+v, want that of %s, begun by the victim 10 minutes ago", held, tool)
 				}
 				h.settle(tool, "malformed", `{"as":"perhaps"}`)
 				h.settle(tool, "another", `{"as":"done","text":"another attempt's","attempt":"x"}`)
@@ -83,11 +85,11 @@ func TestSettle(t *testing.T) {
 				h.settle(tool, "third", `{"as":"done","text":"third"}`)
 				o := h.awaitOutcome(root, time.Minute)
 				if got := o.Result + o.Error; o.Kind != test.kind || !strings.HasPrefix(got, test.want) {
-					t.Errorf("got %s %q, want %s %q", o.Kind, got, test.kind, test.want)
+					t.Errorf("outcome %s %q, want %s %q", o.Kind, got, test.kind, test.want)
 				}
 				if strings.Contains(test.as, "who") &&
 					!strings.HasSuffix(o.Error, "A person has let the run fail: who knows") {
-					t.Errorf("got %q, want the reason at its end", o.Error)
+					t.Errorf("error %q, want the person's reason at its end", o.Error)
 				}
 				time.Sleep(time.Minute)
 				if keys := effects(t, dir); len(keys) != test.effects || keys[0] != keys[len(keys)-1] {
@@ -103,9 +105,10 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestSettleByPath: the path of the run that made the call serves as well. A
-// run without such a call, or with several, is refused, and so is a decision
-// about a call that was settled.
+// TestSettleByPath: a person may settle a call by the path of the run that made
+// it. An approval of the tool run is refused, and one that is published all the
+// same does nothing. A settlement after the end of the tree is refused, by
+// either path.
 func TestSettleByPath(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -118,23 +121,23 @@ func TestSettleByPath(t *testing.T) {
 		}
 		h.publish(tool.Approve(h.key("ann")), `{"approve":true}`)
 		if err := c.Settle(h.ctx, root.Tree, root.Path, run.Settlement{As: run.SettleDone, Text: "paid"}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("settle by the path of the root: %v", err)
 		}
 		h.expectCompleted(root, "c0=paid")
 		for _, r := range []subjects.Run{root, tool} {
 			err := c.Settle(h.ctx, r.Tree, r.Path, run.Settlement{As: run.SettleAgain})
 			if want := client.ErrEnded.Error(); !strings.Contains(fmt.Sprint(err), want) {
-				t.Errorf("%s: %v, want %s", r.Path, err, want)
+				t.Errorf("a late settlement of %s: error %v, want %s", r.Path, err, want)
 			}
 		}
 		h.checkVerified()
 	})
 }
 
-// TestSettleNobody: a call that no person settles times out with the run's own
-// time, whatever the time of the tool. Its outcome says so, and comes before
-// the deadline of its caller.
-func TestSettleNobody(t *testing.T) {
+// TestUnsettledCallTimesOut: a call that no person settles times out with the
+// run's own time, whatever the time of the tool. Its outcome says so, and comes
+// before the deadline of its caller.
+func TestUnsettledCallTimesOut(t *testing.T) {
 	t.Parallel()
 	thorough(t)
 	dir := t.TempDir()
@@ -148,7 +151,7 @@ func TestSettleNobody(t *testing.T) {
 		h.awaitHeld(root.Tree, 1)
 		o := h.awaitOutcome(root, time.Hour)
 		if !strings.HasPrefix(o.Result, "c0=timeout after 3600s: no person has settled the call: "+unknownBy) {
-			t.Errorf("got %s %q %q", o.Kind, o.Error, o.Result)
+			t.Errorf("outcome %s %q %q, want the timeout of the call as its result", o.Kind, o.Error, o.Result)
 		}
 		if outcomes := h.outcomes(root.Reply(1, 0)); len(outcomes) != 1 || outcomes[0].Kind != run.KindTimeout {
 			t.Errorf("the tool run ended with %+v, want one timeout", outcomes)
@@ -193,14 +196,14 @@ func TestSettleUnattended(t *testing.T) {
 		root := h.killToolWith(toolDeaths[2], agentd.Config{Unattended: true})
 		o := h.awaitOutcome(root, time.Minute)
 		if o.Kind != run.KindUnknown || !strings.HasPrefix(o.Error, "run_command: "+unknownBy) {
-			t.Errorf("the run ended as %s %q", o.Kind, o.Error)
+			t.Errorf("the run ended as %s %q, want %s by the victim's call", o.Kind, o.Error, run.KindUnknown)
 		}
 		h.checkVerified()
 	})
 }
 
 // settleDeath is a moment at which a worker dies while a call is held, or after
-// the person's word "again".
+// the settlement again.
 type settleDeath struct {
 	name, suffix string
 	entry        int // number of the entry of the tool run's log, 0 for any message
@@ -212,8 +215,8 @@ type settleDeath struct {
 }
 
 // TestSettleAfterACrash kills the worker that holds a call, or that carries out
-// what the person has said. A call is made again only after a person has said
-// so, each time.
+// a settlement. Each time, the call is made again only after a person has
+// settled it so.
 func TestSettleAfterACrash(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -232,6 +235,8 @@ func TestSettleAfterACrash(t *testing.T) {
 	}
 }
 
+// settleAfterACrash lets a second worker hold the call of a dead one, and kills
+// that worker too. A third worker ends the run.
 func settleAfterACrash(t *testing.T, h *harness, dir string, death settleDeath) {
 	t.Helper()
 	h.serveCommands(dir, "", configs.UnknownAsk)
@@ -301,6 +306,8 @@ func TestSettledByTheOriginal(t *testing.T) {
 	}
 }
 
+// settledByTheOriginal freezes the victim before its outcome, until the call is
+// held and, unless settle is "", settled. The run has to answer with want.
 func settledByTheOriginal(t *testing.T, h *harness, dir, settle, want string) {
 	t.Helper()
 	h.serveCommands(dir, "", configs.UnknownAsk)

@@ -49,11 +49,11 @@ func TestTools(t *testing.T) {
 		want := "c0=replaced 1 occurrence(s) in notes/a.txt|c1=1: one\n2: three|c2=a.txt|" +
 			`c3=path escapes workdir|c4=Unknown tool: "run_command"`
 		if o.Result != want {
-			t.Errorf("got %q, want %q", o.Result, want)
+			t.Errorf("result %q, want %q", o.Result, want)
 		}
 		b, err := os.ReadFile(filepath.Join(dir, "notes/a.txt"))
 		if err != nil || string(b) != "one\nthree\n" {
-			t.Errorf("the file is %q, %v", b, err)
+			t.Errorf("the file is %q, error %v, want both edits in it", b, err)
 		}
 		write := h.child(root, "mender", 0)
 		if ms := h.readAll(write.All()); len(ms) != 1 {
@@ -67,11 +67,12 @@ func TestTools(t *testing.T) {
 }
 
 // TestToolMayHaveTakenEffect kills a worker after it has written that it begins
-// an edit. The file then tells whether the edit was made. If neither digest
-// fits, the model is told that the call may have taken effect.
+// an edit. The file then tells whether the edit was made. If it holds neither
+// the text before the edit nor the text after it, the model is told that the
+// call may have taken effect.
 func TestToolMayHaveTakenEffect(t *testing.T) {
 	t.Parallel()
-	// By what the file holds when the successor looks.
+	// found is the text of the file when the successor reads it.
 	for _, test := range []struct{ name, found, want string }{
 		{"not made", "one\n", "replaced 1 occurrence(s) in a.txt"},
 		{"made", "two\n", "replaced 1 occurrence(s) in a.txt"},
@@ -106,7 +107,7 @@ func TestToolMayHaveTakenEffect(t *testing.T) {
 				h.startWorker("successor", workerOptions{})
 				o := h.awaitOutcome(root, time.Hour)
 				if !strings.HasPrefix(o.Result, "c0="+test.want) {
-					t.Errorf("got %q, want %q", o.Result, test.want)
+					t.Errorf("result %q, want %q as the result of the call", o.Result, test.want)
 				}
 				outcomes := h.outcomes(root.Reply(1, 0))
 				if len(outcomes) != 1 {
@@ -121,9 +122,8 @@ func TestToolMayHaveTakenEffect(t *testing.T) {
 	}
 }
 
-// TestToolsWait: in one turn, calls that only read run side by side. A call that
-// may change something waits for those before it, and holds back those after
-// it.
+// TestToolsWait: in one turn, a call that may change something waits for the
+// calls before it, and holds back the calls after it.
 func TestToolsWait(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -150,7 +150,7 @@ func TestToolsWait(t *testing.T) {
 		want := "c0=no such file or directory|c1=first|c2=wrote 3 bytes to a.txt|c3=1: one|" +
 			"c4=wrote 3 bytes to a.txt|c5=1: two"
 		if o.Result != want {
-			t.Errorf("got %q, want %q", o.Result, want)
+			t.Errorf("result %q, want %q", o.Result, want)
 		}
 		h.checkVerified()
 	})
@@ -181,13 +181,13 @@ func TestToolNeedsNoSlot(t *testing.T) {
 		h.awaitRequests("slow", 1)
 		time.Sleep(30 * time.Minute)
 		if n := len(h.outcomes(root.Reply(1, 0))); n != 1 {
-			t.Errorf("the tool has %d outcomes while the model of slow is at work, want 1", n)
+			t.Errorf("the tool has %d outcomes while the model of slow is asked, want 1", n)
 		}
 	})
 }
 
-// TestToolTimeout: a command that takes longer than its tool may is stopped, and
-// its caller is told in time of the output until then.
+// TestToolTimeout: a command that takes longer than its tool may is stopped.
+// Its caller reads the output until then, before its own deadline for the call.
 func TestToolTimeout(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -210,7 +210,7 @@ func TestToolTimeout(t *testing.T) {
 		h.eventually("the tool has ended", func() bool { return len(h.outcomes(root.Reply(1, 0))) == 1 })
 		o := h.outcomes(root.Reply(1, 0))[0]
 		if want := "timeout after 2s\nbegun\n"; o.Kind != run.KindTimeout || o.Error != want {
-			t.Errorf("got %s %q, want %q", o.Kind, o.Error, want)
+			t.Errorf("outcome %s %q, want %s %q", o.Kind, o.Error, run.KindTimeout, want)
 		}
 		if o.DurationMS >= 2000 {
 			t.Errorf("the tool has ended after %d ms, want that its caller reads it within 2 s", o.DurationMS)
@@ -218,8 +218,8 @@ func TestToolTimeout(t *testing.T) {
 	})
 }
 
-// TestToolCancelled: a cancel message ends a command at once, with all of its
-// processes. What it has printed stays on the stream.
+// TestToolCancelled: a cancel message ends a command at once. The output of the
+// command stays on the stream.
 func TestToolCancelled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -237,7 +237,7 @@ func TestToolCancelled(t *testing.T) {
 		h.publish(root.Cancel(), "")
 		o := h.awaitOutcome(root, time.Minute)
 		if o.Kind != run.KindCancelled {
-			t.Errorf("the run ended as %+v", o)
+			t.Errorf("the run ended as %+v, want kind %s", o, run.KindCancelled)
 		}
 		tool := h.child(root, "ops", 0)
 		h.eventually("the tool run has ended", func() bool { return len(h.outcomes(root.Reply(1, 0))) == 1 })

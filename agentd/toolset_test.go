@@ -14,8 +14,8 @@ import (
 )
 
 // shop is a toolset of the kind http, made outside of a bubble. Its service
-// answers with the method, the path and the body of each request, and fails for
-// the order "none".
+// answers with the method, the path and the body of each request, with the
+// status 404 for the order "none".
 func shop(t *testing.T) configs.Toolset {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -67,12 +67,12 @@ func TestToolset(t *testing.T) {
 			`c2=the arguments do not fit the tool's schema: required: missing properties: ["cents"]|` +
 			`c3=Unknown tool: "refund"`
 		if o.Result != want {
-			t.Errorf("got %q, want %q", o.Result, want)
+			t.Errorf("result %q, want %q", o.Result, want)
 		}
 		offered := h.requests("clerk")[0].Tools
 		if len(offered) != 2 || offered[1].Name != "shop_refund" || offered[1].Description != "Refunds an order." ||
 			!strings.Contains(string(offered[1].Schema), `"required":["order","cents"]`) {
-			t.Errorf("the model was offered %+v", offered)
+			t.Errorf("the model was offered %+v, want two tools, shop_refund with its schema as the second", offered)
 		}
 		h.checkVerified()
 	})
@@ -164,7 +164,8 @@ func TestToolsetMissing(t *testing.T) {
 		asked := h.requests("a")[0]
 		const missing = "- far/*: no worker serves the toolset\n- shop/none: the toolset has no such tool"
 		if !strings.HasSuffix(asked.System, missing) || len(asked.Tools) != 1 {
-			t.Errorf("the system prompt is %q, with %d tools", asked.System, len(asked.Tools))
+			t.Errorf("the system text is %q, with %d tools, want %q at its end, and 1 tool",
+				asked.System, len(asked.Tools), missing)
 		}
 		h.expectFailed(h.submit("b", "do it"), run.KindError,
 			"the toolset down is required: no instance of the service none is there")
@@ -196,7 +197,8 @@ func TestOwnServer(t *testing.T) {
 		h.expectCompleted(h.submit("other", "do it"), "other")
 		asked := h.requests("other")[0]
 		if len(asked.Tools) != 0 || !strings.Contains(asked.System, "- own/*: no worker serves the toolset") {
-			t.Errorf("another agent was offered %+v, told %q", asked.Tools, asked.System)
+			t.Errorf("another agent was offered %+v with the text %q, want no tool, and that the toolset is missing",
+				asked.Tools, asked.System)
 		}
 		h.checkVerified()
 	})
@@ -268,8 +270,8 @@ func TestToolsetPolicy(t *testing.T) {
 	})
 }
 
-// TestToolsetReplaced: the tools of a changed file are offered to the
-// runs that begin, and those of a removed file are not.
+// TestToolsetReplaced: the tools of a changed file are offered to the runs that
+// begin, and those of a removed file are not.
 func TestToolsetReplaced(t *testing.T) {
 	t.Parallel()
 	set := shop(t)

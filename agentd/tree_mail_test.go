@@ -21,7 +21,7 @@ import (
 //     turn;
 //  4. wakes the first child, which is idle now, and waits for its next answer;
 //  5. kills the last child, and waits to be told that it is dead;
-//  6. answers with the last word of each fork.
+//  6. answers with the last answer of each fork.
 //
 // It gives up when a wait fails or times out.
 //
@@ -77,7 +77,7 @@ func (m *treeModel) forkTurn(p *mailMemory) *provider.Response {
 	}
 	var parts []string
 	for _, id := range p.forks {
-		text := p.lastWord[id]
+		text := p.lastAnswer[id]
 		if id == "" {
 			text = "refused"
 		}
@@ -89,6 +89,7 @@ func (m *treeModel) forkTurn(p *mailMemory) *provider.Response {
 	return p.answer(parts)
 }
 
+// waitCall is a call of wait for mail of the given runs, or for any mail.
 func (m *treeModel) waitCall(from ...string) provider.ToolCall {
 	if len(from) == 0 {
 		return use("wait", "timeout", m.waitSeconds)
@@ -135,7 +136,7 @@ type mailMemory struct {
 
 	// The last answer of a fork, by id; "dead" and "failed" for a fork that
 	// is dead or idle after a failure.
-	lastWord map[string]string
+	lastAnswer map[string]string
 	// The labels in the messages "copy LABEL" of a fork, by id.
 	copies map[string][]string
 	// The ids of the runs that it was asked to greet: "greet ID".
@@ -197,10 +198,10 @@ func parentID(req *provider.Request) string {
 func readConversation(req *provider.Request) *mailMemory {
 	label, _ := labelAndTurn(req)
 	p := &mailMemory{
-		label:    label,
-		sent:     map[string]bool{},
-		lastWord: map[string]string{},
-		copies:   map[string][]string{},
+		label:      label,
+		sent:       map[string]bool{},
+		lastAnswer: map[string]string{},
+		copies:     map[string][]string{},
 	}
 	var calls []provider.ToolCall
 	for _, msg := range ownMessages(req.Messages) {
@@ -224,6 +225,7 @@ func ownMessages(msgs []provider.Message) []provider.Message {
 	return msgs
 }
 
+// readResult adds a tool call of the run and its result.
 func (p *mailMemory) readResult(tc provider.ToolCall, r provider.ToolResult) {
 	switch tc.Name {
 	case "fork":
@@ -276,6 +278,7 @@ func messagesIn(content string) []shownMessage {
 	return result.Messages
 }
 
+// readMessage adds a mail message: a text, or a notice about a fork.
 func (p *mailMemory) readMessage(m shownMessage) {
 	var notice struct {
 		Status, Summary string
@@ -287,14 +290,15 @@ func (p *mailMemory) readMessage(m shownMessage) {
 		p.readText(m.From, text)
 	case json.Unmarshal(m.Message, &notice) != nil:
 	case notice.Status == "dead":
-		p.lastWord[m.From] = "dead"
+		p.lastAnswer[m.From] = "dead"
 	case !notice.Success:
-		p.lastWord[m.From] = "failed"
+		p.lastAnswer[m.From] = "failed"
 	default:
-		p.lastWord[m.From] = notice.Summary
+		p.lastAnswer[m.From] = notice.Summary
 	}
 }
 
+// readText adds a text message: a verb and an object.
 func (p *mailMemory) readText(from, text string) {
 	verb, object, _ := strings.Cut(text, " ")
 	switch verb {
@@ -309,9 +313,9 @@ func (p *mailMemory) readText(from, text string) {
 	}
 }
 
-// hasEnded reports whether a fork will say no more.
+// hasEnded reports whether a fork will write no more.
 func (p *mailMemory) hasEnded(id string) bool {
-	return id == "" || p.lastWord[id] == "dead" || p.lastWord[id] == "failed"
+	return id == "" || p.lastAnswer[id] == "dead" || p.lastAnswer[id] == "failed"
 }
 
 // awaited are the forks that have not said yet all that is expected of them.
@@ -322,14 +326,14 @@ func (p *mailMemory) awaited(fan int) (ids []string) {
 			continue
 		}
 		// The suffixes follow the last parenthesis of an answer.
-		word := p.lastWord[id]
-		suffixes := word[strings.LastIndex(word, ")")+1:]
+		said := p.lastAnswer[id]
+		suffixes := said[strings.LastIndex(said, ")")+1:]
 		lacks := func(suffix string) bool { return !strings.Contains(suffixes, suffix) }
 		first := i == 0
 		second := i == 1 && i < fan
 		copied := i == fan
 		switch {
-		case word == "",
+		case said == "",
 			first && asked && lacks("+told"),
 			first && p.sent["again"] && lacks("+again"),
 			second && asked && lacks("+heard"),

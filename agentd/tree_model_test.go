@@ -70,6 +70,7 @@ type lastRequest struct {
 	messages []provider.Message
 }
 
+// newTreeModel returns a model with the default values.
 func newTreeModel() *treeModel {
 	return &treeModel{
 		fan:         2,
@@ -95,6 +96,7 @@ func (m *treeModel) respond(ctx context.Context, req *modelRequest) (*provider.R
 	return callsToSlash(resp), nil
 }
 
+// respondTools is respond for a run that calls tools.
 func (m *treeModel) respondTools(ctx context.Context, req *provider.Request, w *worker) (*provider.Response, error) {
 	label, n := labelAndTurn(req)
 	turn := fmt.Sprintf("%s#%d", label, n)
@@ -183,6 +185,7 @@ func toolTurn(cs ...provider.ToolCall) *provider.Response {
 	return &provider.Response{Content: "acting", ToolCalls: cs, Usage: turnUsage}
 }
 
+// offers reports whether a request offers a tool.
 func offers(req *provider.Request, tool string) bool {
 	return slices.ContainsFunc(req.Tools, func(t provider.Tool) bool { return t.Name == tool })
 }
@@ -236,6 +239,7 @@ func (m *treeModel) requestBegins(label string, n int, shown lastRequest, worker
 	return len(m.askedBy[turn])
 }
 
+// requestEnded records that a request for a turn has ended now.
 func (m *treeModel) requestEnded(turn string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

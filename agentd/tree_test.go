@@ -45,11 +45,11 @@ func TestSequentialCalls(t *testing.T) {
 		}
 		wantOrder := []string{"call r-1-0", "reply r-1-0", "call r-1-1", "reply r-1-1", "call r-1-3", "reply r-1-3"}
 		if diff := cmp.Diff(wantOrder, order); diff != "" {
-			t.Errorf("calls and replies:\n%s", diff)
+			t.Errorf("order of calls and replies (-want +got):\n%s", diff)
 		}
 		h.expectCompleted(h.submit("all", "go"), want)
 		if n := peakConcurrency(h.requests("leaf")[3:]); n != 3 {
-			t.Errorf("%d of 3 children of a parallel parent were asked at once", n)
+			t.Errorf("%d children of a parallel parent were asked at once, want 3", n)
 		}
 	})
 }
@@ -171,7 +171,8 @@ func TestDeadlineIsInherited(t *testing.T) {
 	})
 }
 
-// TestTurnsLimit: a model that never ends its run is asked 50 times.
+// TestTurnsLimit: a model that never ends its run is asked 50 times. Then the
+// run fails, and its parent goes on.
 func TestTurnsLimit(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -257,7 +258,7 @@ func TestTotals(t *testing.T) {
 		if want := (provider.Usage{InputTokens: 110, OutputTokens: 11, CachedTokens: 22}); o.Usage != want ||
 			o.Turns != 2 ||
 			o.ToolCalls != 4 {
-			t.Errorf("own: %+v, %d turns, %d calls, want %+v, 2 and 4", o.Usage, o.Turns, o.ToolCalls, want)
+			t.Errorf("the root: %+v, %d turns, %d calls, want %+v, 2 and 4", o.Usage, o.Turns, o.ToolCalls, want)
 		}
 		want := run.Totals{
 			Usage: provider.Usage{InputTokens: 3*110 + 4*10, OutputTokens: 3*11 + 4, CachedTokens: 3*22 + 4*2},
@@ -296,7 +297,7 @@ func TestNestedFanOutIsParallel(t *testing.T) {
 		h.tookAtMost(from, 5*time.Second+500*time.Millisecond)
 		middles, leaves := peakConcurrency(h.requests("middle")), peakConcurrency(h.requests("leaf"))
 		if middles != 3 || leaves != 9 {
-			t.Errorf("%d of 3 and %d of 9 at once", middles, leaves)
+			t.Errorf("%d middle runs and %d leaves were asked at once, want 3 and 9", middles, leaves)
 		}
 	})
 }

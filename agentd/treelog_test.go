@@ -137,7 +137,7 @@ func TestLogSumsManyTrees(t *testing.T) {
 			ended += attr(t, l, "completed")
 		}
 		if begun != n || ended != n {
-			t.Errorf("the log tells of %d begins and %d ends of %d trees", begun, ended, n)
+			t.Errorf("the log has %d begins and %d ends, want %d of each", begun, ended, n)
 		}
 		later := h.submit("leaf", "later")
 		h.expectCompleted(later, "leaf")

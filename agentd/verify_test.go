@@ -200,7 +200,8 @@ func TestCancelsSeen(t *testing.T) {
 }
 
 // TestVerifyCountsOnce: an answer that stands on the log and in the outcome is
-// one model call.
+// one model call. So a tree that takes as many turns as its budget allows is no
+// violation.
 func TestVerifyCountsOnce(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -233,7 +234,7 @@ func TestVerifyFindsForgedIdleNotice(t *testing.T) {
 		h.startWorker("w", workerOptions{})
 		h.awaitReady()
 		r := h.submit("lead", "go")
-		h.eventually("it waits", func() bool { return len(h.entries(r)) == 2 })
+		h.eventually("the lead waits for its fork", func() bool { return len(h.entries(r)) == 2 })
 		h.publish(
 			r.Mail(h.key("k")),
 			`{"from":"r-1-0","idle":true,"seen":1000,"text":"{\"status\":\"idle\",\"success\":true}",`+

@@ -122,7 +122,7 @@ func (w *walk) run() {
 		o := w.awaitOutcome(w.roots[i], w.longest())
 		if !w.isRightEnd(tree, label, w.tree, o) && !w.stepIsUnknown() {
 			stored := w.dumpTree(w.roots[i].Tree)
-			w.tb.Errorf("%s: outcome %s %s %q %s\n%s", label, o.Status, o.Kind, o.Result, o.Error, stored)
+			w.tb.Errorf("%s: impossible outcome %s %s %q %s\n%s", label, o.Status, o.Kind, o.Result, o.Error, stored)
 		}
 	}
 	last := w.config()

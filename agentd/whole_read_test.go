@@ -28,7 +28,7 @@ func TestReusedMailKey(t *testing.T) {
 		for i := range 3 {
 			h.awaitRequests("lead", i+1)
 			h.publish(r.Interrupt(h.key("stop")), "")
-			h.eventually("it is idle", func() bool { return len(h.entries(r)) == i+1 })
+			h.eventually("the run is idle", func() bool { return len(h.entries(r)) == i+1 })
 			h.publish(r.Mail(h.key("m")), fmt.Sprintf(`{"from":"user","text":"go on, %d"}`, i))
 		}
 		h.awaitRequests("lead", 4)
@@ -39,9 +39,10 @@ func TestReusedMailKey(t *testing.T) {
 	})
 }
 
-// TestRepeatedTimersFoldTheSame: the message that a supervised turn's time is
-// over may come from an earlier purpose of its timer, and it may come twice. A
-// worker that reads the run later lets the same one of them count.
+// TestRepeatedTimersFoldTheSame: the timer of a supervised turn bounds the
+// review first, and the calls later. So a firing may be of the earlier purpose,
+// and there may be several. A worker that reads the run whole at each trigger
+// lets the same firing count each time.
 func TestRepeatedTimersFoldTheSame(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -57,13 +58,13 @@ func TestRepeatedTimersFoldTheSame(t *testing.T) {
 		h.awaitReady()
 		elsewhere.kill()
 		r := h.submit("lead", "go")
-		h.eventually("it waits", func() bool { return len(h.readAll(h.child(r, "lost", 0).Call())) == 1 })
+		h.eventually("lost is called", func() bool { return len(h.readAll(h.child(r, "lost", 0).Call())) == 1 })
 		h.publish(r.Fired(1), "{}")
-		time.Sleep(90 * time.Second) // by then the time is over
+		time.Sleep(90 * time.Second) // by then the calls have timed out
 		h.publish(r.Fired(1), "{}")
 		h.expectCompleted(r, "c0="+failedCall("lost", "timeout after 60s"))
 		if n := len(h.readAll(r.Fired(1))); n != 3 {
-			t.Errorf("%d messages that the time is over, want 3", n)
+			t.Errorf("%d firings of the timer, want 3: two by hand, and the server's", n)
 		}
 		h.checkVerified()
 	})
@@ -89,7 +90,7 @@ func TestRunLargerThanOneRead(t *testing.T) {
 			h.publish(q.Mail(h.key(fmt.Sprint("m", i))), `{"from":"user","text":"hello"}`)
 		}
 		h.eventually(
-			"they are stored",
+			"the mail of both runs is stored",
 			func() bool { return len(h.readAll(r.All())) > 1100 && len(h.readAll(q.All())) > 1100 },
 		)
 		first.kill()

@@ -42,7 +42,7 @@ func TestNoFaultNoRepeat(t *testing.T) {
 		used := map[string]bool{}
 		for turn, workers := range h.tree.askedBy {
 			if len(workers) != len(roots) {
-				t.Errorf("turn %s was asked %d times in %d trees", turn, len(workers), len(roots))
+				t.Errorf("turn %s was asked %d times, want once in each of %d trees", turn, len(workers), len(roots))
 			}
 			for _, w := range workers {
 				used[w] = true
@@ -54,11 +54,11 @@ func TestNoFaultNoRepeat(t *testing.T) {
 	})
 }
 
-// TestZombieAnswersOtherwise: a worker freezes before it writes a turn. Its
-// successor's model answers the turn differently: with tool calls where the
-// zombie has a final answer, and the other way round. The successor's answer
-// counts. The zombie's outcome is refused. Its entry is stored after the
-// successor's outcome, and no child is called.
+// TestZombieAnswersOtherwise: a worker freezes before it writes a turn, and
+// becomes a zombie. Its successor's model answers the turn differently: with
+// tool calls where the zombie has a final answer, and the other way round. The
+// successor's answer counts. The zombie's outcome is refused. Its entry is
+// stored after the successor's outcome, and no child is called.
 func TestZombieAnswersOtherwise(t *testing.T) {
 	t.Parallel()
 	thorough(t)

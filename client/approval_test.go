@@ -40,7 +40,7 @@ func TestDecisions(t *testing.T) {
 		approval   *run.Approval
 		want       []string
 	}{
-		{"by the supervisor", "fine", nil, []string{"approved echo by watcher"}},
+		{"the supervisor approves", "fine", nil, []string{"approved echo by watcher"}},
 		{
 			"a person approves", "x", &run.Approval{Approve: true, By: "ann"},
 			[]string{"held why?", "approved echo by ann"},
@@ -108,8 +108,9 @@ func TestInterruptEvents(t *testing.T) {
 	})
 }
 
-// TestInterruptTimesOut: after an interrupt, the event of a timeout has the
-// reason "interrupted".
+// TestInterruptTimesOut: a person interrupts a run that waits for a child, and
+// the timer of its turn fires before the child has ended. The event of the
+// timeout has the reason "interrupted".
 func TestInterruptTimesOut(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t

@@ -14,7 +14,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// store writes a message as a worker does.
+// store writes a message whose body is the JSON of a value.
 func (h *harness) store(subject string, body any) {
 	h.t.Helper()
 	b, err := json.Marshal(body)
@@ -34,9 +34,9 @@ func (h *harness) storeArtifact(tree subjects.Tree, b []byte) {
 	}
 }
 
-// TestArtifacts: a client lists the artifacts that the outcomes of tool runs
-// name, each once and in stream order, however many there are, while the tree
-// is at work. Outcomes of agents add nothing.
+// TestArtifacts: in a tree that has not ended, many outcomes of tool runs name
+// artifacts, and all of them name a0. A client lists each artifact once, in
+// stream order. Artifacts that an outcome of an agent names are not listed.
 func TestArtifacts(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -60,14 +60,14 @@ func TestArtifacts(t *testing.T) {
 		}
 		for i, a := range all {
 			if a.Name != fmt.Sprint("a", i) || a.Stored.IsZero() {
-				t.Errorf("artifact %d is %+v", i, a)
+				t.Errorf("artifact %d: got %+v, want the name a%d and the time at which it was stored", i, a, i)
 			}
 		}
 	})
 }
 
-// TestCopyArtifact: the bytes of an artifact, and errors that tell an unknown
-// tree from an unknown name.
+// TestCopyArtifact: a copy writes the bytes of an artifact. Its error tells an
+// unknown tree from an unknown name, and an error of the writer is returned.
 func TestCopyArtifact(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -82,21 +82,22 @@ func TestCopyArtifact(t *testing.T) {
 		h.storeArtifact(tree, []byte("text"))
 		var b bytes.Buffer
 		if err := h.CopyArtifact(t.Context(), &b, tree, "a"); err != nil || b.String() != "text" {
-			t.Errorf("got %q, %v", b.String(), err)
+			t.Errorf("got %q, %v; want %q", b.String(), err, "text")
 		}
 		if err := h.CopyArtifact(t.Context(), brokenPipe{}, tree, "a"); !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("an error of the writer ends with %v", err)
+			t.Errorf("a writer that fails: got %v, want %v", err, io.ErrClosedPipe)
 		}
 	})
 }
 
-// brokenPipe takes no bytes.
+// brokenPipe is a writer that fails at its first write.
 type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// TestCopyLargeArtifact: a copy reads ahead of its writer by a few MiB at most,
-// whatever the size.
+// TestCopyLargeArtifact: the writer of a copy of 20 MiB fails at its first
+// write. Until then the copy has read at most 5 MiB. A copy to a writer that
+// does not fail has all bytes.
 func TestCopyLargeArtifact(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -105,10 +106,10 @@ func TestCopyLargeArtifact(t *testing.T) {
 		h.storeArtifact(tree, make([]byte, size))
 		before := h.conn.Stats().Messages
 		if err := h.CopyArtifact(t.Context(), brokenPipe{}, tree, "a"); !errors.Is(err, io.ErrClosedPipe) {
-			t.Fatal(err)
+			t.Fatalf("a writer that fails: got %v, want %v", err, io.ErrClosedPipe)
 		}
 		if n := h.conn.Stats().Messages - before; n == 0 || n > (5<<20)/chunk {
-			t.Errorf("the copy has read %d chunks before its first write, want at most 5 MiB", n)
+			t.Errorf("the copy has read %d chunks before its first write, want 1 to %d", n, (5<<20)/chunk)
 		}
 		var whole bytes.Buffer
 		if err := h.CopyArtifact(t.Context(), &whole, tree, "a"); err != nil || whole.Len() != size {

@@ -14,8 +14,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestHostileDeadLetter: a submission with an invalid name, and a reference to
-// a body of a terabyte, does not hide the other dead letters.
+// TestHostileDeadLetter: two submissions have an invalid agent name, and one of
+// them refers to a body of a terabyte. Both are listed as dead letters.
 func TestHostileDeadLetter(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -31,13 +31,13 @@ func TestHostileDeadLetter(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		if letters, err := h.DeadLetters(t.Context()); err != nil || len(letters) != 2 {
-			t.Errorf("%d letters, %v; want 2", len(letters), err)
+			t.Errorf("%d dead letters, %v; want 2", len(letters), err)
 		}
 	})
 }
 
-// TestDeadLetters: a dead letter holds its whole message, of any size. The
-// original call holds the task of its run.
+// TestDeadLetters: a call without headers, and with a task of 9 MiB, becomes a
+// dead letter that holds the whole message. The original call has the task.
 func TestDeadLetters(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -54,12 +54,12 @@ func TestDeadLetters(t *testing.T) {
 		time.Sleep(time.Second)
 		letters, err := h.DeadLetters(t.Context())
 		if err != nil || len(letters) != 1 {
-			t.Fatalf("%d letters, %v; want 1", len(letters), err)
+			t.Fatalf("%d dead letters, %v; want 1", len(letters), err)
 		}
 		l := letters[0]
 		if l.Run != r || l.Subject != r.Call() || !bytes.Equal(l.Body, body) ||
 			!strings.HasPrefix(l.Reason, "malformed call: ") {
-			t.Errorf("letter of %s: %s, %d bytes, reason %q; want the malformed call of %s with %d bytes",
+			t.Errorf("dead letter of %s: %s, %d bytes, reason %q; want the malformed call of %s with %d bytes",
 				l.Run, l.Subject, len(l.Body), l.Reason, r, len(body))
 		}
 		if in, _, ok, err := h.OriginalCall(t.Context(), l); !ok || err != nil || in.Task != text {

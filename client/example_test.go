@@ -28,14 +28,16 @@ var exampleAgents = []configs.Agent{
 	},
 }
 
-// withWorker calls fn with a connection to a server in this process, and with a
-// worker that serves the agents of the examples.
+// withWorker calls fn with a connection to a server in this process, while a
+// worker serves the agents of the examples. It prints an error.
 func withWorker(fn func(ctx context.Context, conn *bus.Conn) error) {
 	if err := tryWithWorker(fn); err != nil {
 		fmt.Println(err)
 	}
 }
 
+// tryWithWorker does the work of withWorker and returns the error of fn, of the
+// server or of the worker.
 func tryWithWorker(fn func(ctx context.Context, conn *bus.Conn) error) error {
 	dir, err := os.MkdirTemp("", "client-example-")
 	if err != nil {
@@ -151,7 +153,7 @@ func ExampleClient_Follow() {
 	// r echo concluded completed
 }
 
-// Cancel a tree. A second cancellation is an error that says so.
+// Cancel a tree. A second cancellation returns ErrEnded.
 func ExampleClient_Cancel() {
 	withWorker(func(ctx context.Context, conn *bus.Conn) error {
 		c := client.New(conn)

@@ -14,9 +14,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// interceptedClient returns a client that calls atQueue before each lookup of a
-// queued submission, and atRoot before each lookup of a root, with the number
-// of the lookup. End stores the tree's outcome.
+// interceptedClient returns a client whose requests go through a proxy. The
+// proxy calls atQueue before each read of the queued submissions, and atRoot
+// before each read of a root. N counts the reads of that kind, from 1. End
+// stores the tree's outcome.
 func interceptedClient(t *testing.T, tree subjects.Tree, atQueue, atRoot func(n int32, end func())) *client.Client {
 	t.Helper()
 	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
@@ -61,8 +62,8 @@ func interceptedClient(t *testing.T, tree subjects.Tree, atQueue, atRoot func(n 
 	})))
 }
 
-// TestFindDuringCall: a lookup finds a tree that leaves the queue between two
-// reads of the lookup.
+// TestFindDuringCall: the submission of a retried dead letter leaves the queue
+// between two reads of one lookup. The lookup finds its tree.
 func TestFindDuringCall(t *testing.T) {
 	t.Parallel()
 	l := client.DeadLetter{ID: 7, Time: time.Now()}
@@ -72,8 +73,9 @@ func TestFindDuringCall(t *testing.T) {
 	}
 }
 
-// TestFindAfterSlowLookup: a slow server makes the first lookup last longer
-// than a search, which has 2 s. The search makes another lookup all the same.
+// TestFindAfterSlowLookup: a search looks for a tree again and again for 2 s. A
+// slow server makes the first lookup last longer. The search makes another
+// lookup all the same.
 func TestFindAfterSlowLookup(t *testing.T) {
 	t.Parallel()
 	tree := client.TreeID("late")
@@ -91,7 +93,8 @@ func TestFindAfterSlowLookup(t *testing.T) {
 	}
 }
 
-// TestUnknownTree: a tree that is not found is an error within seconds.
+// TestUnknownTree: Wait, Cancel and Follow return ErrUnknownTree for an id that
+// has no tree. Wait returns it within seconds.
 func TestUnknownTree(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t

@@ -14,7 +14,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// withStates describes the stored events, each with the states that it reports.
+// withStates describes the stored events, one a line. Each line has the
+// sequence, the state of the event's run and the state of its caller.
 func withStates(events []client.Event) []string {
 	var lines []string
 	for _, e := range events {
@@ -27,8 +28,8 @@ func withStates(events []client.Event) []string {
 	return lines
 }
 
-// TestFollowFromTheMiddle: a follower that begins while a tree works gets the
-// same events and states as a follower from the beginning.
+// TestFollowFromTheMiddle: four followers of one tree begin at different times,
+// the last after the end. All get the same stored events and states.
 func TestFollowFromTheMiddle(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -39,7 +40,7 @@ func TestFollowFromTheMiddle(t *testing.T) {
 		follow := func(i int) {
 			wg.Go(func() {
 				if err := h.Follow(t.Context(), tree, func(e client.Event) { got[i] = append(got[i], e) }); err != nil {
-					t.Error(err)
+					t.Errorf("follower %d: got %v, want no error", i, err)
 				}
 			})
 		}
@@ -79,8 +80,9 @@ func TestFollowFromTheMiddle(t *testing.T) {
 	})
 }
 
-// TestFollowCancelledBeforeItsCall: a submission that is cancelled in the queue
-// has a cancel message before its call.
+// TestFollowCancelledBeforeItsCall: a person cancels a submission before a
+// worker takes it. The cancel message is stored before the root's call, and a
+// follower gets an event for each.
 func TestFollowCancelledBeforeItsCall(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -97,8 +99,8 @@ func TestFollowCancelledBeforeItsCall(t *testing.T) {
 	})
 }
 
-// folded applies messages to a fold, one sequence after the other, and returns
-// their events with the state of their run.
+// folded applies messages to a fold, with the sequences 1, 2 and so on. It
+// returns their events, each with the phase of its run.
 func folded(f *client.Fold, messages ...func(m run.Meta) (subjects.Address, run.Event)) []string {
 	var lines []string
 	for i, message := range messages {
@@ -111,8 +113,8 @@ func folded(f *client.Fold, messages ...func(m run.Meta) (subjects.Address, run.
 	return lines
 }
 
-// TestFold: a message that a run's state does not accept has an event, and
-// leaves the state as it was. A repeated message has no event.
+// TestFold: a message that the state of its run does not accept has an event,
+// and the state stays the same. A message that repeats another has no event.
 func TestFold(t *testing.T) {
 	agent, err := subjects.ParseAgent("echo")
 	if err != nil {

@@ -16,7 +16,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// describe returns an event in a few words.
+// describe returns an event in a few words: the path and the agent of its run,
+// its kind, and some of its fields, depending on the kind. An exclamation mark
+// follows the agent of a call that was refused.
 func describe(e client.Event) string {
 	words := []string{e.Run.Path.String(), e.Run.Agent.String(), string(e.Kind)}
 	for _, c := range e.Entry.Calls {
@@ -47,8 +49,8 @@ func describe(e client.Event) string {
 	return strings.Join(words, " ")
 }
 
-// stored describes the stored events, and checks their order. The order of live
-// events is random.
+// stored describes the stored events, and checks that they are in stream order.
+// It leaves out live events, whose order is random.
 func stored(t *testing.T, events []client.Event) []string {
 	t.Helper()
 	var out []string
@@ -66,17 +68,18 @@ func stored(t *testing.T, events []client.Event) []string {
 	return out
 }
 
-// TestFollow: a follower gets the stored and the live events of a tree while it
-// works. A later follower gets the same stored events.
+// TestFollow: a follower that begins before the tree has a worker gets the
+// stored and the live events of the tree. A follower that begins after the end
+// gets the same stored events.
 func TestFollow(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
 		tree := h.submit("lead", "a", "")
-		var live []client.Event
+		var during []client.Event
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := h.Follow(t.Context(), tree, func(e client.Event) { live = append(live, e) }); err != nil {
-				t.Error(err)
+			if err := h.Follow(t.Context(), tree, func(e client.Event) { during = append(during, e) }); err != nil {
+				t.Errorf("Follow: got %v, want no error", err)
 			}
 		})
 		time.Sleep(time.Minute)
@@ -84,7 +87,7 @@ func TestFollow(t *testing.T) {
 		h.answers(tree, "together: echo: a 1")
 		wg.Wait()
 		asked := map[string]int{}
-		for _, e := range live {
+		for _, e := range during {
 			if e.Kind == client.Asking {
 				asked[describe(e)]++
 			}
@@ -95,14 +98,14 @@ func TestFollow(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{
 			"r lead asking 1": 1, "r lead asking 2": 1, "r-1-0 echo asking 1": 1, "r-1-2 bad asking 1": 1,
 		}, asked); diff != "" {
-			t.Errorf("live events (-want +got):\n%s", diff)
+			t.Errorf("events Asking (-want +got):\n%s", diff)
 		}
 
 		var later []client.Event
 		if err := h.Follow(t.Context(), tree, func(e client.Event) { later = append(later, e) }); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(stored(t, live), stored(t, later)); diff != "" {
+		if diff := cmp.Diff(stored(t, during), stored(t, later)); diff != "" {
 			t.Errorf("events (-while the tree worked +afterwards):\n%s", diff)
 		}
 		order := stored(t, later)
@@ -113,7 +116,9 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// TestFollowCancelled: a cancel message is an event with its reason.
+// TestFollowCancelled: a person cancels a tree while its child is at work. The
+// cancel message is an event with its reason, and the end of the tree is the
+// last event.
 func TestFollowCancelled(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -123,7 +128,7 @@ func TestFollowCancelled(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if err := h.Follow(t.Context(), tree, func(e client.Event) { got = append(got, e) }); err != nil {
-				t.Error(err)
+				t.Errorf("Follow: got %v, want no error", err)
 			}
 		})
 		time.Sleep(time.Minute)
@@ -183,8 +188,8 @@ func TestFollowMalformed(t *testing.T) {
 	})
 }
 
-// TestCallWithoutADeadline: the deadline of an event is zero if the call has
-// none, also if the server has another clock than this machine.
+// TestCallWithoutADeadline: the server's clock is two hours ahead of this
+// machine's. The event of a call without a deadline has a zero deadline.
 func TestCallWithoutADeadline(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t

@@ -111,8 +111,8 @@ latency = '1s'
 text = '{"decision": "pause", "reason": "why?"}'
 `,
 	// The root forks a run and waits for mail until the fork is dead. The
-	// fork answers and is idle. After a message to it, its next turn fails,
-	// and it is idle again.
+	// fork answers and is idle. After a message to it, the fork takes its
+	// mail. The turn after that fails, and the fork is idle again.
 	"pair": `
 [[turn]]
 turn = 1
@@ -197,7 +197,8 @@ func (h *harness) connect() *bus.Conn {
 	return conn
 }
 
-// startWorker runs the worker w1 until drain is called or the test ends.
+// startWorker starts the worker w1 and returns when all its agents are
+// announced. The worker runs until drain is called or the test ends.
 func (h *harness) startWorker() (drain func()) {
 	conn := h.connect()
 	w, err := agentd.New(conn, agentd.Config{Name: "w1", Open: h.models.Open, Grace: time.Second})
@@ -229,7 +230,7 @@ func (h *harness) startWorker() (drain func()) {
 	drain = sync.OnceFunc(func() {
 		stop()
 		if err := <-ended; err != nil {
-			h.t.Error(err)
+			h.t.Errorf("the worker ended with %v, want no error", err)
 		}
 	})
 	h.ends = append([]func(){drain}, h.ends...)
@@ -252,7 +253,8 @@ func (h *harness) awaitAnnounced() {
 	}
 }
 
-// submit submits a task, with the id of a key unless that is empty.
+// submit submits a task and returns its tree. The tree's id is made from key,
+// or is new if key is empty.
 func (h *harness) submit(agent, text, key string) subjects.Tree {
 	h.t.Helper()
 	task := client.Task{Agent: h.agent(agent), Text: text}
@@ -283,7 +285,8 @@ func (h *harness) write(subject, body string) {
 	}
 }
 
-// answers waits for the outcome of a tree, and checks its result or error.
+// answers waits for the outcome of a tree, and checks that its result, or the
+// text of its error, is want.
 func (h *harness) answers(tree subjects.Tree, want string) {
 	h.t.Helper()
 	o, err := h.Wait(h.t.Context(), tree)

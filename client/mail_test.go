@@ -24,7 +24,7 @@ func (h *harness) path(text string) subjects.Path {
 	return p
 }
 
-// send writes to a run as a person.
+// send sends a message to a run, from the default sender, user.
 func (h *harness) send(tree subjects.Tree, path, text string) {
 	h.t.Helper()
 	if err := h.Send(h.t.Context(), tree, h.path(path), "", text); err != nil {
@@ -32,7 +32,8 @@ func (h *harness) send(tree subjects.Tree, path, text string) {
 	}
 }
 
-// mailbox describes the received messages of a run, one a line.
+// mailbox describes the received messages of a run, one a line, and checks that
+// they are in stream order.
 func (h *harness) mailbox(tree subjects.Tree, path string) []string {
 	h.t.Helper()
 	ms, err := h.Mailbox(h.t.Context(), tree, h.path(path))
@@ -62,7 +63,8 @@ func (h *harness) mailbox(tree subjects.Tree, path string) []string {
 }
 
 // TestMail: a person's message wakes an idle fork. A mailbox lists the messages
-// of a run, and which of them the run has taken.
+// of a run, and says which of them the run has taken. A message that is stored
+// after the run's end is not taken, and a malformed message is not listed.
 func TestMail(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -71,7 +73,7 @@ func TestMail(t *testing.T) {
 		// the fork is idle, and the root waits for it again
 		time.Sleep(time.Minute)
 		if got := h.mailbox(tree, "r-1-0"); got != nil {
-			t.Errorf("mailbox %q, want it empty", got)
+			t.Errorf("mailbox of the fork before the first message: got %q, want none", got)
 		}
 		h.send(tree, "r-1-0", "more")
 		time.Sleep(time.Minute)
@@ -116,7 +118,8 @@ func TestMail(t *testing.T) {
 	})
 }
 
-// TestMailEvents: mail, and a run that becomes idle, are events.
+// TestMailEvents: a follower gets an event for each received message, and for
+// each time that a fork becomes idle.
 func TestMailEvents(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -188,7 +191,7 @@ func TestSendErrors(t *testing.T) {
 		}
 		refused(tree, "r", "", "x", client.ErrNotStarted, "tree "+tree.String()+": not started")
 		if got := h.mailbox(tree, "r"); got != nil {
-			t.Errorf("mailbox %q, want it empty", got)
+			t.Errorf("mailbox of a run that has not started: got %q, want none", got)
 		}
 		unserved := h.conn.Space().Run(h.agent("unserved"), client.TreeID("unserved"), subjects.Root)
 		h.write(unserved.Call(), "{}")
@@ -212,11 +215,11 @@ func TestSendErrors(t *testing.T) {
 		refused(tree, "r-1-0", "", "x", client.ErrEnded, "run r-1-0 of tree")
 		refused(tree, "r", "", "x", client.ErrEnded, "tree ")
 		if _, err := h.Mailbox(t.Context(), tree, h.path("r-7-0")); !errors.Is(err, client.ErrUnknownRun) {
-			t.Errorf("mailbox: got %v, want %v", err, client.ErrUnknownRun)
+			t.Errorf("mailbox of an unknown run: got %v, want %v", err, client.ErrUnknownRun)
 		}
 		_, err := h.Mailbox(t.Context(), client.TreeID("nobody"), subjects.Root)
 		if !errors.Is(err, client.ErrUnknownTree) {
-			t.Errorf("mailbox: got %v, want %v", err, client.ErrUnknownTree)
+			t.Errorf("mailbox of an unknown tree: got %v, want %v", err, client.ErrUnknownTree)
 		}
 	})
 }

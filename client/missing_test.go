@@ -25,8 +25,9 @@ func (h *harness) purge(stream string) {
 	}
 }
 
-// expectLost runs lose while Wait and Follow wait for a tree. Both return want,
-// between after and half a minute later.
+// expectLost runs lose while Wait and Follow wait for a tree. It checks that
+// both return the error want, at least after and at most 31 s more after the
+// call of expectLost.
 func (h *harness) expectLost(tree subjects.Tree, want error, after time.Duration, lose func()) {
 	h.t.Helper()
 	ctx, stop := context.WithTimeout(h.t.Context(), 2*time.Hour)
@@ -37,7 +38,8 @@ func (h *harness) expectLost(tree subjects.Tree, want error, after time.Duration
 		waiting.Go(func() {
 			err := wait()
 			if took := time.Since(begun); !errors.Is(err, want) || took < after || took > after+31*time.Second {
-				h.t.Errorf("%s returned %v after %v, want %v after %v", name, err, took, want, after)
+				h.t.Errorf("%s returned %v after %v, want %v after %v to %v",
+					name, err, took, want, after, after+31*time.Second)
 			}
 		})
 	}
@@ -62,9 +64,9 @@ func TestRemovedTree(t *testing.T) {
 	})
 }
 
-// TestTakenAndRemoved: a worker takes a task between two looks of the client,
-// and a person removes the tree at once. The client knows that the task was
-// taken.
+// TestTakenAndRemoved: a worker takes a task, and a person removes the tree a
+// second later, before the client has looked for the tree again. The client
+// knows that the task was taken: its error is ErrRemoved, not ErrNeverTaken.
 func TestTakenAndRemoved(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.expectLost(h.submit("slow", "x", ""), client.ErrRemoved, time.Minute, func() {
@@ -89,8 +91,9 @@ func TestNeverTaken(t *testing.T) {
 	})
 }
 
-// TestOverdue: a client does not wait for a tree whose deadline has passed and
-// that no worker ends. A worker may have taken the task or not.
+// TestOverdue: the only worker is gone, so no worker ends a tree at its
+// deadline. A client stops waiting 15 s after the deadline, whether a worker
+// has taken the task or not.
 func TestOverdue(t *testing.T) {
 	const timeout = 20 * time.Minute
 	for _, taken := range []bool{true, false} {
@@ -145,8 +148,8 @@ func TestOverdueAfterAStep(t *testing.T) {
 	})
 }
 
-// TestWaitReadsLittle: a waiting client reads the outcome every two seconds. It
-// seldom looks whether the tree is missing.
+// TestWaitReadsLittle: a client waits ten minutes for a tree. It reads the
+// outcome every two seconds, and seldom looks whether the tree was removed.
 func TestWaitReadsLittle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes its time: make walks runs it")

@@ -51,7 +51,7 @@ func TestWithoutLiveMessages(t *testing.T) {
 	var kinds []client.EventKind
 	wg.Go(func() {
 		if err := c.Follow(t.Context(), tree, func(e client.Event) { kinds = append(kinds, e.Kind) }); err != nil {
-			t.Error(err)
+			t.Errorf("Follow: got %v, want no error", err)
 		}
 	})
 	time.Sleep(500 * time.Millisecond) // both have read, and wait

@@ -9,8 +9,9 @@ import (
 	"github.com/axebus/axe/client"
 )
 
-// TestStalled: a follower learns within 2.5 s that a run has no worker, and
-// within 5 s that it has one again. It is told again at each look meanwhile.
+// TestStalled: the only worker of a run drains, and starts again later. A
+// follower gets an event within 2.5 s of the drain and within 5 s of the start.
+// In between the event repeats, and says Again.
 func TestStalled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes its time: make walks runs it")
@@ -20,8 +21,8 @@ func TestStalled(t *testing.T) {
 		tree := h.submit("slow", "x", "")
 		var mu sync.Mutex
 		var stalled []client.Event
-		// last returns the last event Stalled, the zero event if there is
-		// none.
+		// last returns the last event Stalled, or the zero event if
+		// there is none.
 		last := func() client.Event {
 			mu.Lock()
 			defer mu.Unlock()
@@ -43,6 +44,8 @@ func TestStalled(t *testing.T) {
 				h.t.Error(err)
 			}
 		})
+		// expectStalls checks the number of stalled runs, and their
+		// reasons.
 		expectStalls := func(want int) {
 			h.t.Helper()
 			events, err := h.Stalls(h.t.Context(), tree)
@@ -58,7 +61,7 @@ func TestStalled(t *testing.T) {
 		time.Sleep(time.Minute)
 		expectStalls(0)
 		if e := last(); e.Kind != "" {
-			h.t.Errorf("a run with a worker is stalled: %q", e.Reason)
+			h.t.Errorf("with a worker: got an event Stalled with the reason %q, want none", e.Reason)
 		}
 		drain()
 		time.Sleep(2500 * time.Millisecond)
@@ -70,7 +73,7 @@ func TestStalled(t *testing.T) {
 		}
 		expectStalls(1)
 		if e := last(); e.Again {
-			h.t.Error("the first event says Again")
+			h.t.Error("the first event says Again, want it without")
 		}
 		time.Sleep(2 * time.Second)
 		if e := last(); !e.Again || !strings.Contains(e.Reason, "since 3 s") {
@@ -91,7 +94,8 @@ func TestStalled(t *testing.T) {
 // workers are gone.
 func TestStalledSubmission(t *testing.T) {
 	withHarness(t, func(h *harness) {
-		h.startWorker()()
+		drain := h.startWorker()
+		drain()
 		time.Sleep(3 * time.Minute)
 		events, err := h.Stalls(h.t.Context(), h.submit("echo", "x", ""))
 		const want = "no worker is there since 3 min; workers that were: w1"

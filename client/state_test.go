@@ -10,13 +10,20 @@ import (
 )
 
 // TestRootReadsAsAWorker: a client folds a root as a worker does. It keeps the
-// reason of a cancel message, takes a cancel message before the call, and
-// handles messages whose object is gone.
+// reason of a cancel message, also of one that is stored before the call. An
+// outcome whose object is gone is a failed outcome, such mail is left out, and
+// such an entry of the log is an error.
 func TestRootReadsAsAWorker(t *testing.T) {
 	const turn = `{"index": 1, "kind": "turn", "trigger": 1, "start": {"model": "m"}, "calls": [{"agent": "echo"}],
 		"answer": {"tool_calls": [{"id": "c", "name": "call_agent", "arguments": "{\"agent\": \"echo\"}"}]}}`
 	gone := [][2]string{{"Axe-Object", "gone"}, {"Axe-Size", "10"}}
-	timeout := run.End{Kind: run.KindTimeout, Text: "timeout after 5s"}
+	checkTimedOut := func(t *testing.T, s run.State) {
+		t.Helper()
+		timeout := run.End{Kind: run.KindTimeout, Text: "timeout after 5s"}
+		if s.Phase != run.Failed || s.End != timeout {
+			t.Errorf("phase %s, end %+v, want failed with %+v", s.Phase, s.End, timeout)
+		}
+	}
 	for name, test := range map[string]struct {
 		messages func(r subjects.Run) []bus.Message
 		check    func(t *testing.T, s run.State)
@@ -29,12 +36,7 @@ func TestRootReadsAsAWorker(t *testing.T) {
 					{Subject: r.Cancel(), Body: []byte(`{"kind": "timeout", "text": "timeout after 5s"}`)},
 				}
 			},
-			check: func(t *testing.T, s run.State) {
-				t.Helper()
-				if s.Phase != run.Failed || s.End != timeout {
-					t.Errorf("%s: %+v, want failed: %+v", s.Phase, s.End, timeout)
-				}
-			},
+			check: checkTimedOut,
 		},
 		"cancel message before the call": {
 			messages: func(r subjects.Run) []bus.Message {
@@ -43,12 +45,7 @@ func TestRootReadsAsAWorker(t *testing.T) {
 					{Subject: r.Call(), Body: []byte(`{"task": "x"}`)},
 				}
 			},
-			check: func(t *testing.T, s run.State) {
-				t.Helper()
-				if s.Phase != run.Failed || s.End != timeout {
-					t.Errorf("%s: %+v, want failed: %+v", s.Phase, s.End, timeout)
-				}
-			},
+			check: checkTimedOut,
 		},
 		"outcome whose object is gone": {
 			messages: func(r subjects.Run) []bus.Message {
@@ -61,7 +58,7 @@ func TestRootReadsAsAWorker(t *testing.T) {
 			check: func(t *testing.T, s run.State) {
 				t.Helper()
 				if o := s.Turns[0].Outcomes[0]; s.Phase != run.Ready || o == nil || o.Kind != run.KindError {
-					t.Errorf("%s, outcome %+v, want ready with a failed outcome", s.Phase, o)
+					t.Errorf("phase %s, outcome %+v, want ready with a failed outcome", s.Phase, o)
 				}
 			},
 		},
@@ -75,7 +72,7 @@ func TestRootReadsAsAWorker(t *testing.T) {
 			check: func(t *testing.T, s run.State) {
 				t.Helper()
 				if s.Phase != run.Ready || len(s.Inbox) > 0 {
-					t.Errorf("%s with %d messages, want ready with none", s.Phase, len(s.Inbox))
+					t.Errorf("phase %s with %d messages, want ready with none", s.Phase, len(s.Inbox))
 				}
 			},
 		},

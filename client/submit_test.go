@@ -29,7 +29,9 @@ func TestSubmitAndWait(t *testing.T) {
 	})
 }
 
-// TestOneTreePerID: several submissions with one id make one tree.
+// TestOneTreePerID: several submissions with one id make one tree, before a
+// worker takes the first and after the tree has ended. Another agent's task is
+// refused under the same id.
 func TestOneTreePerID(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -80,22 +82,25 @@ func TestIDReused(t *testing.T) {
 			_, err := h.Submit(t.Context(), task)
 			return err
 		}
-		otherText, otherLimits, otherTimeout := first, first, first
+		otherText := first
 		otherText.Text = "b"
-		otherLimits.Budget.Turns = 8
+		otherBudget := first
+		otherBudget.Budget.Turns = 8
+		otherTimeout := first
 		otherTimeout.Timeout = time.Hour
 		check := func() {
 			t.Helper()
 			const advice = "ago, with %s: wait for that tree, or take another id"
-			for what, task := range map[string]client.Task{"another text": otherText, "other limits": otherLimits} {
+			for change, task := range map[string]client.Task{"another text": otherText, "other limits": otherBudget} {
 				err := submit(task)
-				if !errors.Is(err, client.ErrIDReused) || !strings.HasSuffix(err.Error(), fmt.Sprintf(advice, what)) {
-					t.Errorf("%s: got %v, want %v with advice", what, err, client.ErrIDReused)
+				want := fmt.Sprintf(advice, change)
+				if !errors.Is(err, client.ErrIDReused) || !strings.HasSuffix(err.Error(), want) {
+					t.Errorf("%s: got %v, want %v that ends with %q", change, err, client.ErrIDReused, want)
 				}
 			}
 			for _, task := range []client.Task{first, otherTimeout} {
 				if err := submit(task); err != nil {
-					t.Errorf("the same task: %v", err)
+					t.Errorf("the same task: got %v, want no error", err)
 				}
 			}
 		}
@@ -106,7 +111,7 @@ func TestIDReused(t *testing.T) {
 		h.startWorker()
 		time.Sleep(2 * time.Second)
 		if queued, err := h.Queued(t.Context(), first.ID); queued || err != nil {
-			t.Fatalf("the task is not taken, %v", err)
+			t.Fatalf("two seconds after a worker started: queued %t, %v; want false", queued, err)
 		}
 		check()
 		if _, err := h.Wait(t.Context(), first.ID); err != nil {
@@ -117,9 +122,10 @@ func TestIDReused(t *testing.T) {
 	})
 }
 
-// TestTreeID: a key that is a valid id is its own id. Any other key always has
-// the same id of 32 digits.
+// TestTreeID: a key that is a valid id is its own id. Any other key has an id
+// of 32 digits, which is the same at every call.
 func TestTreeID(t *testing.T) {
+	// An empty value stands for an id of 32 digits.
 	for key, want := range map[string]string{
 		"abc123":         "abc123",
 		"2026-11-21":     "",
@@ -142,7 +148,7 @@ func TestTreeID(t *testing.T) {
 		}
 	}
 	if client.TreeID("a.b") == client.TreeID("a-b") {
-		t.Error("two keys have the same id")
+		t.Error("the keys a.b and a-b have the same id, want two ids")
 	}
 }
 
@@ -157,7 +163,8 @@ func FuzzTreeID(f *testing.F) {
 	})
 }
 
-// TestUnknownAgent: a refused submission has an outcome.
+// TestUnknownAgent: the tree of a task for an agent that no worker serves ends
+// with the kind unknown_agent.
 func TestUnknownAgent(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t

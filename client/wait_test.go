@@ -32,7 +32,8 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// TestWaitEndsWithItsContext: Wait returns the cause of its context.
+// TestWaitEndsWithItsContext: Wait returns the cause of its context while a
+// task waits for a worker. Queued reports whether the task still waits.
 func TestWaitEndsWithItsContext(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -54,7 +55,8 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestFirstOutcomeCounts: a client returns the first of two stored outcomes.
+// TestFirstOutcomeCounts: two outcomes of a root are stored. A client returns
+// the first.
 func TestFirstOutcomeCounts(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t

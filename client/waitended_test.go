@@ -10,8 +10,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestWaitEndedMalformedOutcome: a malformed outcome ends a tree, for WaitEnded
-// as for Wait.
+// TestWaitEndedMalformedOutcome: WaitEnded takes a malformed outcome for the
+// end of a tree, as Wait does.
 func TestWaitEndedMalformedOutcome(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -24,13 +24,13 @@ func TestWaitEndedMalformedOutcome(t *testing.T) {
 		defer stop()
 		_, _ = h.WaitEnded(ctx, tree, subjects.Root, func(client.Event) {})
 		if ctx.Err() != nil {
-			t.Error("WaitEnded waits for an outcome that is stored")
+			t.Error("WaitEnded still waits after an hour, want it to return since an outcome is stored")
 		}
 	})
 }
 
-// TestWaitEndedWithoutAWorker: WaitEnded gives up a child without a worker
-// after the child's deadline.
+// TestWaitEndedWithoutAWorker: a cancelled tree has a child whose agent no
+// worker serves. WaitEnded abandons the child after the child's deadline.
 func TestWaitEndedWithoutAWorker(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes its time: make walks runs it")
@@ -57,7 +57,7 @@ func TestWaitEndedWithoutAWorker(t *testing.T) {
 		defer stop()
 		left, err := h.WaitEnded(ctx, root.Tree, subjects.Root, func(client.Event) {})
 		if left != 1 || err != nil {
-			t.Errorf("%d runs abandoned, %v; want 1", left, err)
+			t.Errorf("%d runs abandoned, %v; want 1 and no error", left, err)
 		}
 	})
 }

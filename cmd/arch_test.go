@@ -127,6 +127,7 @@ func withBelow(more ...string) []string {
 	return append(more, "agentd/...", "client", "bus", "configs/...", "provider/...", "subjects", "internal/...")
 }
 
+// pkg is a package of the module, as go list prints it.
 type pkg struct {
 	ImportPath string
 	Imports    []string

@@ -9,9 +9,10 @@ import (
 	"github.com/axebus/axe/internal/sandbox"
 )
 
-// TestDemoTools runs make demo STYLE=tools with real processes: a worker is
-// killed while it runs the tests of a module. The command is not made again by
-// itself. The model is told, runs the tests again, and mends the module.
+// TestDemoTools runs the program of make demo STYLE=tools with real processes:
+// a worker is killed while it runs the tests of a module. No worker runs that
+// command again by itself. The model reads that the command may have taken
+// effect, runs the tests again, and mends the module.
 func TestDemoTools(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -29,7 +30,7 @@ func TestDemoTools(t *testing.T) {
 		t.Fatalf("%v:\n%s", err, &story)
 	}
 	if !strings.HasPrefix(answer.String(), "The tests pass:") {
-		t.Errorf("the answer is %s", &answer)
+		t.Errorf("got the answer %q, want one that begins with %q", &answer, "The tests pass:")
 	}
 	for _, want := range []string{
 		"r-1-0 run_command failed: it may have taken effect: worker one began it",

@@ -168,7 +168,8 @@ func TestPagesCommands(t *testing.T) {
 var ownArgument = regexp.MustCompile(`\[[A-Z]+\]`)
 
 // checkCommand runs a command with --help, so that it parses its arguments and
-// does nothing else.
+// does nothing else. It also checks that the usage in that help names the
+// subcommand, since the help of a group is shown for an unknown one.
 func checkCommand(t *testing.T, program string, c shown) {
 	t.Helper()
 	args := slices.Clone(c.args[1:])
@@ -254,6 +255,7 @@ func same(shown, run []string) bool {
 	})
 }
 
+// withoutBus leaves out the flags --embedded and --server, with its value.
 func withoutBus(args []string) []string {
 	var left []string
 	for i, arg := range args {

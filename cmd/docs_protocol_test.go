@@ -116,6 +116,8 @@ func jsonFields(s reflect.Type) []string {
 	return names
 }
 
+// checkBody decodes a JSON block into the type of its kind. If the workers have
+// a decoder of that kind, checkBody calls it too.
 func checkBody(t *testing.T, b block, kind string) {
 	t.Helper()
 	body, known := bodies[kind]
@@ -140,7 +142,7 @@ func checkBody(t *testing.T, b block, kind string) {
 		_, err = run.DecodeApproval([]byte(b.body))
 	}
 	if err != nil {
-		t.Errorf("line %d: %v", b.line, err)
+		t.Errorf("line %d: a worker refuses this %s: %v", b.line, kind, err)
 	}
 }
 
@@ -170,7 +172,7 @@ func checkMessage(t *testing.T, b block) {
 		}
 	}
 	if err != nil {
-		t.Errorf("line %d: %v", b.line, err)
+		t.Errorf("line %d: a worker refuses this message: %v", b.line, err)
 	}
 }
 

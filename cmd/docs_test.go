@@ -38,6 +38,7 @@ func pages(t *testing.T) []page {
 	return all
 }
 
+// readPage reads a text file by its path below the root of the repository.
 func readPage(t *testing.T, name string) page {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", name))
@@ -140,11 +141,12 @@ var (
 	quoted     = regexp.MustCompile("`([^`]+)`")
 	goTest     = regexp.MustCompile(`go test (\./[\w/.]*?)(/\.\.\.)?(?: -run '?([^']+?)'?)?$`)
 	identifier = regexp.MustCompile(`^([a-z]+)((?:\.[A-Z]\w*)+)$`)
-	target     = regexp.MustCompile(`\bmake ([a-z-]+)`)
+	makeTarget = regexp.MustCompile(`\bmake ([a-z-]+)`)
 )
 
 // TestPagesNames: every Go file, directory, identifier, test and target of make
-// that a page names exists.
+// that a page names in backquotes exists. A command go test that a page names
+// has tests to run.
 func TestPagesNames(t *testing.T) {
 	files, tests := sources(t)
 	makefile := readPage(t, "Makefile").text
@@ -168,7 +170,7 @@ func TestPagesNames(t *testing.T) {
 					t.Errorf("%s names %s, which does not exist", p.name, name)
 				}
 			}
-			if m := target.FindStringSubmatch(name); m != nil && !strings.Contains(makefile, "\n"+m[1]+":") {
+			if m := makeTarget.FindStringSubmatch(name); m != nil && !strings.Contains(makefile, "\n"+m[1]+":") {
 				t.Errorf("%s names the target %s, which the Makefile does not have", p.name, m[1])
 			}
 		}
@@ -246,7 +248,7 @@ func sources(t *testing.T) (files map[string]bool, tests map[string][]string) {
 // Bounds on the sentences and the size of a page.
 const (
 	maxMedian  = 17 // words of the median sentence
-	maxP90     = 30 // words of nine sentences in ten
+	maxP90     = 30 // words, for nine sentences in ten
 	maxColumns = 80
 	maxReadme  = 120 // lines
 	maxArch    = 150 // lines

@@ -39,8 +39,8 @@ func TestFaultsApply(t *testing.T) {
 	}
 }
 
-// exports maps the packages below, and all that they import, to the files with
-// their export data.
+// exports maps the packages that it lists, and all that they import, to the
+// files with their export data.
 func exports(t *testing.T) map[string]string {
 	t.Helper()
 	cmd := exec.CommandContext(

@@ -29,15 +29,15 @@ var sections = map[string][]string{
 	},
 }
 
-// TestFeatures checks testdata/features.txt: lines are numbered within the
-// sections of their document, the test or script that a line names exists, and
-// every section has a line.
+// TestFeatures checks testdata/features.txt: the lines of each document are
+// numbered from 1, the test or script that a line names exists, and the file
+// has the listed sections in their order.
 func TestFeatures(t *testing.T) {
 	table, err := os.ReadFile("testdata/features.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	there, numbered := map[string]proofs{}, map[string]int{}
+	byDir, numbered := map[string]proofs{}, map[string]int{}
 	// shown maps a document to its sections that have a line.
 	shown := map[string][]string{}
 	var doc, section string
@@ -61,7 +61,7 @@ func TestFeatures(t *testing.T) {
 		if want := fmt.Sprintf("%s.%d", doc, numbered[doc]); f.id != want {
 			t.Errorf("got the id %s, want %s", f.id, want)
 		}
-		if err := f.check(t, there); err != nil {
+		if err := f.check(t, byDir); err != nil {
 			t.Errorf("%s: %s: %v", f.id, f.dir, err)
 		}
 	}
@@ -84,15 +84,15 @@ func featureOf(line string) (feature, error) {
 }
 
 // check returns an error if the test of a feature does not exist. It reads each
-// directory once, into there.
-func (f feature) check(t *testing.T, there map[string]proofs) error {
+// directory once, into byDir.
+func (f feature) check(t *testing.T, byDir map[string]proofs) error {
 	t.Helper()
 	if strings.HasSuffix(f.test, ".txt") {
 		_, err := os.Stat(filepath.Join("testdata", "script", f.test))
 		return err
 	}
-	if _, ok := there[f.dir]; !ok {
-		there[f.dir] = proofsIn(t, filepath.Join("..", filepath.FromSlash(f.dir)))
+	if _, ok := byDir[f.dir]; !ok {
+		byDir[f.dir] = proofsIn(t, filepath.Join("..", filepath.FromSlash(f.dir)))
 	}
-	return there[f.dir].have(f.test)
+	return byDir[f.dir].have(f.test)
 }

@@ -13,10 +13,11 @@ import (
 const scripts = "testdata/script"
 
 var (
-	// row is the first line of a mistake, with its number and its name.
-	row = regexp.MustCompile(`^# (\d+b?)\. \S`)
-	// other names a line of another script that holds a mistake.
-	other = regexp.MustCompile(`^# see (\w+\.txt): (.+)$`)
+	// mistakeHead matches the first line of a mistake, with its number and
+	// its name.
+	mistakeHead = regexp.MustCompile(`^# (\d+b?)\. \S`)
+	// reference matches a comment that names a line of another script.
+	reference = regexp.MustCompile(`^# see (\w+\.txt): (.+)$`)
 
 	checksExit   = regexp.MustCompile(`(?m)^(exits|settles|end) `)
 	checksOutput = regexp.MustCompile(`(?m)^(stdout|stderr|says|cmp|cmpenv) `)
@@ -47,8 +48,8 @@ func TestFirstDay(t *testing.T) {
 	}
 }
 
-// firstDay returns the lines of each mistake. Lines of other scripts stand in
-// place of the comments that name them.
+// firstDay returns the lines of each mistake by its number. A line of another
+// script replaces the comment that names it.
 func firstDay(t *testing.T) map[string][]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(scripts, "first_day_*.txt"))
@@ -59,24 +60,24 @@ func firstDay(t *testing.T) map[string][]string {
 	for _, file := range files {
 		number := ""
 		for _, line := range scriptLines(t, file) {
-			if m := row.FindStringSubmatch(line); m != nil {
+			if m := mistakeHead.FindStringSubmatch(line); m != nil {
 				number = m[1]
 				if rows[number] != nil {
 					t.Errorf("%s: mistake %s is there twice", file, number)
 				}
 			}
-			rows[number] = append(rows[number], elsewhere(t, line))
+			rows[number] = append(rows[number], referred(t, line))
 		}
 	}
 	delete(rows, "") // the head of a script
 	return rows
 }
 
-// elsewhere returns the line of another script that a comment names, and any
-// other line as it is.
-func elsewhere(t *testing.T, line string) string {
+// referred returns the line of another script that a comment names, and checks
+// that the script has the line. It returns any other line as it is.
+func referred(t *testing.T, line string) string {
 	t.Helper()
-	m := other.FindStringSubmatch(line)
+	m := reference.FindStringSubmatch(line)
 	if m == nil {
 		return line
 	}
@@ -86,7 +87,8 @@ func elsewhere(t *testing.T, line string) string {
 	return m[2]
 }
 
-// scriptLines returns the lines of a script before its files.
+// scriptLines returns the commands and comments of a script, without the files
+// that follow them.
 func scriptLines(t *testing.T, file string) []string {
 	t.Helper()
 	b, err := os.ReadFile(file)

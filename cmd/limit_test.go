@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// TestRunKeepsToLimits: config.toml bounds the concurrent requests of axe run
-// to a provider.
+// TestRunKeepsToLimits: an agent calls three others at once. With a bound of
+// one concurrent request in config.toml, axe run makes their requests one after
+// the other. Without a bound, some requests are concurrent.
 func TestRunKeepsToLimits(t *testing.T) {
 	for name, limit := range map[string]string{"off": "", "one at a time": "max_concurrent = 1\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +38,7 @@ func TestRunKeepsToLimits(t *testing.T) {
 				t.Errorf("got the answer %q, want three times done", got)
 			}
 			if (most > 1) != (limit == "") {
-				t.Errorf("got %d requests at once with the limit %q", most, limit)
+				t.Errorf("got %d requests at once with the limit %q, want 1 with a limit and more without", most, limit)
 			}
 		})
 	}

@@ -35,7 +35,7 @@ func TestRunRetries(t *testing.T) {
 	// the moment of the message.
 	told := regexp.MustCompile(`\n\[turn 1\] Provider failed, attempt 3 of 3 in [0-9.]+m?s \(rate_limit\)\n`)
 	if end.code != 0 || !told.MatchString(end.stderr) {
-		t.Fatalf("exit code %d, stderr %s", end.code, end.stderr)
+		t.Fatalf("got exit code %d, stderr %s; want 0 and a line that matches %s", end.code, end.stderr, told)
 	}
 	var got struct {
 		Content  string
@@ -50,7 +50,7 @@ func TestRunRetries(t *testing.T) {
 	}
 }
 
-// defaultRetry is a [retry] table that leaves all to the defaults.
+// defaultRetry is a [retry] table without keys, so that the defaults hold.
 const defaultRetry = "\n[retry]\n"
 
 // TestRunRetriesByDefault: an agent calls nine others at once, and the provider

@@ -50,7 +50,7 @@ type testBus struct {
 }
 
 func startBus(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 0, "bus [streams]")
+	checkUsage(ts, neg, args, 0, "bus [streams]")
 	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: ts.MkAbs("js")})
 	ts.Check(err)
 	ts.Defer(server.Close)
@@ -68,7 +68,7 @@ func startBus(ts *testscript.TestScript, neg bool, args []string) {
 
 // publish stores a message with the given headers.
 func publish(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "publish SUBJECT QUOTED [NAME:VALUE]…")
+	checkUsage(ts, neg, args, 2, "publish SUBJECT QUOTED [NAME:VALUE]…")
 	text, err := strconv.Unquote(`"` + args[1] + `"`)
 	ts.Check(err)
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
@@ -85,7 +85,7 @@ func publish(ts *testscript.TestScript, neg bool, args []string) {
 // deleteStored deletes a message as nats stream rmm does. No worker deletes
 // messages.
 func deleteStored(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "delete SUBJECT N")
+	checkUsage(ts, neg, args, 2, "delete SUBJECT N")
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	s := stream(ctx, ts, "AXE_RUNS")
@@ -100,7 +100,7 @@ func deleteStored(ts *testscript.TestScript, neg bool, args []string) {
 
 // purge removes all messages of a stream as nats stream purge does.
 func purge(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 1, "purge STREAM")
+	checkUsage(ts, neg, args, 1, "purge STREAM")
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	ts.Check(stream(ctx, ts, args[0]).Purge(ctx))
@@ -122,7 +122,7 @@ func called(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 1 {
 		args = append(args, "r")
 	}
-	want(ts, neg, args, 2, "called TREE [PATH]")
+	checkUsage(ts, neg, args, 2, "called TREE [PATH]")
 	tree, err := subjects.ParseTree(args[0])
 	ts.Check(err)
 	path, err := subjects.ParsePath(args[1])
@@ -131,7 +131,7 @@ func called(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func ended(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "ended TREE PATH")
+	checkUsage(ts, neg, args, 2, "ended TREE PATH")
 	tree, err := subjects.ParseTree(args[0])
 	ts.Check(err)
 	path, err := subjects.ParsePath(args[1])
@@ -145,7 +145,7 @@ func held(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 1 {
 		args = append(args, "r")
 	}
-	want(ts, neg, args, 2, "held TREE [PATH]")
+	checkUsage(ts, neg, args, 2, "held TREE [PATH]")
 	timers := ".timer.*." + args[0] + "." + args[1] + ".*"
 	stored(ts, func(space subjects.Space) string { return space.Prefix() + timers }, `"why"`)
 }
@@ -168,12 +168,12 @@ func stored(ts *testscript.TestScript, subject func(subjects.Space) string, text
 }
 
 func word(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 1, "word NAME")
+	checkUsage(ts, neg, args, 1, "word NAME")
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
 func freePort(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 1, "freeport NAME")
+	checkUsage(ts, neg, args, 1, "freeport NAME")
 	ts.Setenv(args[0], unused(ts))
 }
 
@@ -207,7 +207,7 @@ type testModel struct {
 //	drops       the connection ends without an answer
 //	refuses     no server listens
 func startModel(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 1, "model HOW")
+	checkUsage(ts, neg, args, 1, "model HOW")
 	if args[0] == "refuses" {
 		ts.Setenv("AXE_OLLAMA_BASE_URL", "http://127.0.0.1:"+unused(ts))
 		return
@@ -254,7 +254,7 @@ func startModel(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func asked(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 0, "asked")
+	checkUsage(ts, neg, args, 0, "asked")
 	select {
 	case <-envOf(ts).model.asked:
 	case <-time.After(waitTimeout):

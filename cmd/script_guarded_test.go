@@ -9,10 +9,10 @@ import (
 )
 
 // startGuarded starts a NATS server with two users, op and bound. Both have the
-// password secret. The user bound may send nothing to JetStream. With tls the
-// server has a certificate that no machine trusts.
+// password secret. The user bound may make no request to JetStream. With tls
+// the server has a certificate that no machine trusts.
 func startGuarded(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 0, "guarded [tls]")
+	checkUsage(ts, neg, args, 0, "guarded [tls]")
 	nothing := &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.API.>"}}}
 	opts := &server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true,
@@ -37,7 +37,8 @@ func startGuarded(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("NATS_URL", "nats://"+s.Addr().String())
 }
 
-// untrusted returns the certificate of the standard library's test servers.
+// untrusted returns a configuration with the certificate of the standard
+// library's test servers.
 func untrusted() *tls.Config {
 	s := httptest.NewTLSServer(nil)
 	defer s.Close()

@@ -19,25 +19,36 @@ import (
 
 // TestScripts runs the real binaries. Besides the usual commands a script has
 //
-//	exits CODE PROGRAM ARG…         run a program and expect this exit code
-//	settles CODE PROGRAM ARG…       run it again and again until it exits with this code
-//	start NAME PROGRAM ARG…         run a program in the background
-//	says NAME TEXT                  wait until the stderr of NAME contains a text
-//	signal NAME SIGNAL              send TERM, INT or KILL to NAME
-//	end NAME SIGNAL CODE            send NAME a signal (- for none) and expect an exit code
-//	bus [streams]                   a NATS server, with its URL in NATS_URL; with the streams or without
-//	guarded [tls]                   a NATS server that knows the users op and bound (see startGuarded), in NATS_URL
-//	publish SUBJECT QUOTED [N:V]…   publish as nats pub does; the text is quoted as in Go, headers may follow
-//	delete SUBJECT N                delete the N-th message of a subject on the stream of runs
-//	purge STREAM                    remove all messages of a stream
-//	called TREE [PATH]              wait until a tree's root, or a run below it, was called
-//	ended TREE PATH                 wait until a run below the root has an outcome
-//	held TREE [PATH]                wait until a turn of a run, or a tool run, waits for a person
-//	word NAME                       put the last program's stdout into a variable
-//	keep NAME PATTERN               put the pattern's group in that stdout into a variable
-//	freeport NAME                   put a free port into a variable
-//	model HOW                       a faulty Ollama, at AXE_OLLAMA_BASE_URL (see startModel)
-//	asked                           wait until that model was asked
+//	exits CODE PROGRAM ARG…        run a program; expect this exit code
+//	settles CODE PROGRAM ARG…      repeat a program until it exits so
+//	start NAME PROGRAM ARG…        run a program in the background
+//	says NAME TEXT                 wait for a text on the stderr of NAME
+//	signal NAME SIGNAL             send TERM, INT or KILL to NAME
+//	end NAME SIGNAL CODE           send NAME a signal (- for none) and
+//	                               expect an exit code
+//	bus [streams]                  start a NATS server, without or with
+//	                               the streams, and set NATS_URL
+//	guarded [tls]                  start a NATS server with the users op
+//	                               and bound, and set NATS_URL
+//	publish SUBJECT QUOTED [N:V]…  store a message, its text quoted as in
+//	                               Go, with headers
+//	delete SUBJECT N               delete the N-th message of a subject on
+//	                               the stream of runs
+//	purge STREAM                   remove all messages of a stream
+//	called TREE [PATH]             wait until a run, by default the root,
+//	                               was called
+//	ended TREE PATH                wait until a run below the root has an
+//	                               outcome
+//	held TREE [PATH]               wait until a run, by default the root,
+//	                               waits for a person
+//	word NAME                      put the last program's stdout into a
+//	                               variable
+//	keep NAME PATTERN              put the pattern's group in that stdout
+//	                               into a variable
+//	freeport NAME                  put a free port into a variable
+//	model HOW                      start a faulty Ollama (see startModel)
+//	                               and set AXE_OLLAMA_BASE_URL
+//	asked                          wait until that model was asked
 //
 // and the variable EXAMPLES with the directory of the example agents. The
 // condition tmux holds if tmux is installed. If it is not, and AXE_NEED_TMUX is
@@ -109,13 +120,15 @@ type scriptEnv struct {
 // scriptKey is the key of a script's scriptEnv.
 type scriptKey struct{}
 
+// envOf returns the processes and servers of a script.
 func envOf(ts *testscript.TestScript) *scriptEnv {
 	s, _ := ts.Value(scriptKey{}).(*scriptEnv)
 	return s
 }
 
-// want fails the script if its command is negated or has too few arguments.
-func want(ts *testscript.TestScript, neg bool, args []string, atLeast int, usage string) {
+// checkUsage fails the script if its command is negated or has too few
+// arguments.
+func checkUsage(ts *testscript.TestScript, neg bool, args []string, atLeast int, usage string) {
 	if neg || len(args) < atLeast {
 		ts.Fatalf("usage: %s", usage)
 	}
@@ -124,7 +137,7 @@ func want(ts *testscript.TestScript, neg bool, args []string, atLeast int, usage
 // keep sets a variable to the match of a pattern's group in the last standard
 // output.
 func keep(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "keep NAME PATTERN")
+	checkUsage(ts, neg, args, 2, "keep NAME PATTERN")
 	found := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
 	if len(found) != 2 {
 		ts.Fatalf("no match for %s", args[1])
@@ -132,6 +145,7 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], found[1])
 }
 
+// number parses a number in a script.
 func number(ts *testscript.TestScript, s string) int {
 	n, err := strconv.Atoi(s)
 	ts.Check(err)
@@ -139,12 +153,12 @@ func number(ts *testscript.TestScript, s string) int {
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "exits CODE PROGRAM ARG…")
-	check(ts, number(ts, args[0]), ts.Exec(args[1], args[2:]...))
+	checkUsage(ts, neg, args, 2, "exits CODE PROGRAM ARG…")
+	checkExit(ts, number(ts, args[0]), ts.Exec(args[1], args[2:]...))
 }
 
 func settles(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "settles CODE PROGRAM ARG…")
+	checkUsage(ts, neg, args, 2, "settles CODE PROGRAM ARG…")
 	code := number(ts, args[0])
 	for begin := time.Now(); ; time.Sleep(200 * time.Millisecond) {
 		err := ts.Exec(args[1], args[2:]...)
@@ -158,8 +172,9 @@ func settles(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// check compares a program's exit code with the expected code.
-func check(ts *testscript.TestScript, code int, err error) {
+// checkExit compares a program's exit code, which its error has, with the
+// expected code.
+func checkExit(ts *testscript.TestScript, code int, err error) {
 	got := 0
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		got = exit.ExitCode()
@@ -175,12 +190,13 @@ func check(ts *testscript.TestScript, code int, err error) {
 type process struct {
 	cmd            *exec.Cmd
 	stdout, stderr buffer
-	// end waits for the end of the program. It may be called again.
+	// end waits for the end of the program. A later call returns the same
+	// error.
 	end func() error
 }
 
 func start(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "start NAME PROGRAM ARG…")
+	checkUsage(ts, neg, args, 2, "start NAME PROGRAM ARG…")
 	program, err := exec.LookPath(filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], args[1]))
 	ts.Check(err)
 	p := &process{cmd: exec.Command(program, args[2:]...)} //nolint:noctx // killed below
@@ -212,7 +228,7 @@ func running(ts *testscript.TestScript, name string) *process {
 }
 
 func says(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "says NAME TEXT")
+	checkUsage(ts, neg, args, 2, "says NAME TEXT")
 	p := running(ts, args[0])
 	for begin := time.Now(); !strings.Contains(p.stderr.String(), args[1]); time.Sleep(20 * time.Millisecond) {
 		if time.Since(begin) > waitTimeout {
@@ -222,7 +238,7 @@ func says(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func signal(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 2, "signal NAME SIGNAL")
+	checkUsage(ts, neg, args, 2, "signal NAME SIGNAL")
 	sig, ok := map[string]syscall.Signal{
 		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT,
 		"KILL": syscall.SIGKILL,
@@ -233,13 +249,14 @@ func signal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(running(ts, args[0]).cmd.Process.Signal(sig))
 }
 
+// end also makes the output of the program that of the script's last command.
 func end(ts *testscript.TestScript, neg bool, args []string) {
-	want(ts, neg, args, 3, "end NAME SIGNAL CODE")
+	checkUsage(ts, neg, args, 3, "end NAME SIGNAL CODE")
 	p := running(ts, args[0])
 	if args[1] != "-" {
 		signal(ts, false, args[:2])
 	}
-	check(ts, number(ts, args[2]), p.end())
+	checkExit(ts, number(ts, args[2]), p.end())
 	_, err := ts.Stdout().Write([]byte(p.stdout.String()))
 	ts.Check(err)
 	_, err = ts.Stderr().Write([]byte(p.stderr.String()))

@@ -44,6 +44,8 @@ func (p *scenario) wantResult(want string, isError bool) {
 	}
 }
 
+// TestExecuteCallAgent_Success: the answer of a sub-agent is the result of the
+// call, also if the sub-agent makes calls of its own.
 func TestExecuteCallAgent_Success(t *testing.T) {
 	t.Parallel()
 	t.Run("7.3 step 15", func(t *testing.T) {
@@ -156,6 +158,8 @@ func TestExecuteCallAgent_InvalidModel(t *testing.T) {
 	}
 }
 
+// TestExecuteCallAgent_APIError: an error of the provider of a sub-agent is the
+// result of the call. The request is not made again.
 func TestExecuteCallAgent_APIError(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -198,11 +202,14 @@ func TestExecuteCallAgent_WithContext(t *testing.T) {
 	)
 	p.agent("helper", "", answers("seen"))
 	p.wantResult("seen", false)
-	if got := p.firstRequest("helper").user(); got != "Task: look\n\nContext:\nline 7\n" {
-		t.Errorf("the sub-agent was asked %q", got)
+	const want = "Task: look\n\nContext:\nline 7\n"
+	if got := p.firstRequest("helper").user(); got != want {
+		t.Errorf("the sub-agent was asked %q, want %q", got, want)
 	}
 }
 
+// TestExecuteCallAgent_WithoutContext: a call without a context, or with an
+// empty one, gives the sub-agent the task alone.
 func TestExecuteCallAgent_WithoutContext(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string]map[string]string{
@@ -215,15 +222,15 @@ func TestExecuteCallAgent_WithoutContext(t *testing.T) {
 			p.agent("helper", "", answers("seen"))
 			p.wantResult("seen", false)
 			if got := p.firstRequest("helper").user(); got != "Task: look" {
-				t.Errorf("the sub-agent was asked %q", got)
+				t.Errorf("the sub-agent was asked %q, want %q", got, "Task: look")
 			}
 		})
 	}
 }
 
-// TestExecuteCallAgent_Isolation is requirement 7.3, steps 8 to 12: the request
-// of a sub-agent contains its own file and the call, and nothing from its
-// parent.
+// TestExecuteCallAgent_Isolation: requirement 7.3, steps 8 to 12. The request
+// of a sub-agent contains the settings of its own file and the call, and
+// nothing from its parent.
 func TestExecuteCallAgent_Isolation(t *testing.T) {
 	p := newScenario(t)
 	elsewhere := newModelServer(t)
@@ -267,7 +274,7 @@ func TestExecuteCallAgent_Isolation(t *testing.T) {
 	t.Run("7.3 step 11 only the task", func(t *testing.T) {
 		if diff := cmp.Diff([]provider.Message{{Role: provider.User, Content: "Task: look"}},
 			helper.Messages); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+			t.Errorf("messages to the sub-agent's model (-want +got):\n%s", diff)
 		}
 	})
 	t.Run("7.3 step 12 own model and parameters", func(t *testing.T) {
@@ -279,7 +286,7 @@ func TestExecuteCallAgent_Isolation(t *testing.T) {
 			MaxTokens:   222,
 		}
 		if diff := cmp.Diff(want, helper); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+			t.Errorf("request of the sub-agent (-want +got):\n%s", diff)
 		}
 		if *parent.Temperature != 1.5 || parent.MaxTokens != 111 || len(parent.Tools) != 1 {
 			t.Errorf("got the parent's request %+v, want its own parameters and one tool", parent)
@@ -287,9 +294,9 @@ func TestExecuteCallAgent_Isolation(t *testing.T) {
 	})
 }
 
-// TestExecuteCallAgent_Options is the table of requirement 7.2, in a tree of
-// three agents. Each field of the table is in a call's headers, or the worker
-// knows it.
+// TestExecuteCallAgent_Options: the fields of the options in requirement 7.2
+// take effect in a tree of three agents. Here a field is in a call's headers,
+// or the worker knows it.
 func TestExecuteCallAgent_Options(t *testing.T) {
 	p := newScenario(t)
 	elsewhere := newModelServer(t)
@@ -308,7 +315,7 @@ func TestExecuteCallAgent_Options(t *testing.T) {
 	const refused = `call_agent error: agent "leaf" is not in this agent's sub_agents list`
 	t.Run("AllowedAgents are those of the caller", func(t *testing.T) {
 		if got := end.stdout; got != "from below | "+refused+"\n" {
-			t.Errorf("got %q", got)
+			t.Errorf("got the answer %q, want %q", got, "from below | "+refused+"\n")
 		}
 	})
 	t.Run("ParentModel is no other agent's", func(t *testing.T) {
@@ -337,7 +344,7 @@ func TestExecuteCallAgent_Options(t *testing.T) {
 			`[sub-agent] Calling "leaf" (depth 2) with task: y`,
 		} {
 			if !strings.Contains(end.stderr, line) || strings.Contains(end.stdout, "[sub-agent]") {
-				t.Errorf("no %q in\n%s", line, end.stderr)
+				t.Errorf("got stderr %q, stdout %q; want %q on stderr alone", end.stderr, end.stdout, line)
 			}
 		}
 	})

@@ -52,7 +52,7 @@ func (p *scenario) checkDepth(limit int, args ...string) {
 	p.t.Helper()
 	p.wantAnswer("a0", append(args, "go")...)
 	if diff := cmp.Diff(toolsUpTo(limit), p.toolsByDepth()); diff != "" {
-		p.t.Errorf("by depth (-want +got):\n%s", diff)
+		p.t.Errorf("agents and their offers of tools, by depth (-want +got):\n%s", diff)
 	}
 }
 
@@ -93,8 +93,8 @@ func TestRun_Depth(t *testing.T) {
 	}
 }
 
-// TestTable_5_4 is the table of depths and tools, in two chains with the limits
-// 3 and 5.
+// TestTable_5_4: the table of depths and tools, in two chains with the limits 3
+// and 5.
 func TestTable_5_4(t *testing.T) {
 	three, five := newScenario(t), newSerialScenario(t)
 	three.chain(func(int) string { return "" })

@@ -12,9 +12,9 @@ import (
 
 // Errors: sections 3.13, 5.2, 5.3 and 5.7, and the exit codes of section 8.
 
-// TestTable_5_2 has the rows that no other test has: row 1 is
-// TestRun_NoSubAgents_NoTools, rows 5 to 7 are TestRun_Depth, row 10 is
-// TestRun_Timeout.
+// TestTable_5_2: the table of an agent's settings of sub-agents.
+// TestRun_NoSubAgents_NoTools has row 1, TestRun_Depth the rows 5 to 7, and
+// TestRun_Timeout row 10.
 func TestTable_5_2(t *testing.T) {
 	t.Parallel()
 	t.Run("5.2 row 2 names without a config", func(t *testing.T) {
@@ -42,15 +42,15 @@ func TestTable_5_2(t *testing.T) {
 			got,
 			"Available agents: helper, helper",
 		) {
-			t.Errorf("described as %q", got)
+			t.Errorf("the tool is described as %q, want both names at the end", got)
 		}
 	})
 	t.Run("5.2 row 4 an agent without a file", func(t *testing.T) {
 		p := newScenario(t)
 		p.agent("parent", subAgents("helper", "nobody"), delegates(call("nobody", "x"), call("helper", "x")))
 		p.agent("helper", "", answers("done"))
-		// The specification has no check of the names. A warning changes no
-		// run.
+		// The specification has no check of the names. axe warns, and
+		// the run is the same.
 		if end := p.run("parent", "--dry-run", "go"); end.code != 0 ||
 			!strings.HasSuffix(end.stderr, "parent.toml: sub_agents: no agent \"nobody\"\n") {
 			t.Errorf("got exit code %d, want 0; got stderr %q", end.code, end.stderr)
@@ -90,7 +90,7 @@ func TestTable_5_2(t *testing.T) {
 	}
 }
 
-// TestTable_5_3 is the table of a call's arguments. A model makes all the calls
+// TestTable_5_3: the table of a call's arguments. A model makes all the calls
 // in one turn.
 func TestTable_5_3(t *testing.T) {
 	p := newScenario(t)
@@ -126,7 +126,7 @@ func TestTable_5_3(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got[i].Content != test.want || got[i].IsError != test.isError {
-				t.Errorf("got %+v, want %q", got[i], test.want)
+				t.Errorf("got %+v, want %q, error %t", got[i], test.want, test.isError)
 			}
 		})
 	}
@@ -206,9 +206,10 @@ var troubles = []struct {
 	{"a sub-agent that works", "works", " ", answers("fine"), "fine"},
 }
 
-// TestTable_5_7: one parent calls all of the troubles in one turn. Row 7 takes
-// longer and has its own test. A text of 7.3 that begins with "call_agent
-// error" is used as it is; all others follow 13.3.
+// TestTable_5_7: one parent calls all agents of troubles in one turn. It gets a
+// result for each and answers. Row 7 takes longer and has its own test. A
+// result of 7.3 begins with "call_agent error". All others have the form of
+// 13.3.
 func TestTable_5_7(t *testing.T) {
 	p := newScenario(t)
 	delete(p.env, "ANTHROPIC_API_KEY")
@@ -248,7 +249,7 @@ func TestTable_5_7(t *testing.T) {
 	})
 }
 
-// TestTable_5_7_Row7: the limit of 8.3 applies to sub-agents too.
+// TestTable_5_7_Row7: the limit of 50 turns in 8.3 applies to sub-agents too.
 func TestTable_5_7_Row7(t *testing.T) {
 	p := newScenario(t)
 	p.caller(subAgents("loops"), call("loops", "x"))
@@ -257,8 +258,9 @@ func TestTable_5_7_Row7(t *testing.T) {
 	p.wantRequests("loops", 50)
 }
 
-// TestSpec_ExitCodes is section 8. A failed sub-agent does not change how its
-// parent ends: see TestTable_5_7.
+// TestSpec_ExitCodes: section 8, the exit code and the message of each way to
+// end. A failed sub-agent does not change how its parent ends: see
+// TestTable_5_7.
 func TestSpec_ExitCodes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -340,7 +342,8 @@ func TestSpec_ExitCodes(t *testing.T) {
 			{"agents", "show", "agent", "--agents", "agents"},
 		} {
 			if end := p.axe(args...); end.code != 0 || end.stdout == "" || end.stderr != "" {
-				t.Errorf("%v: exit code %d, stdout %q, stderr %q", args, end.code, end.stdout, end.stderr)
+				t.Errorf("%v: got exit code %d, stdout %q, stderr %q; want 0, some stdout and no stderr",
+					args, end.code, end.stdout, end.stderr)
 			}
 		}
 	})

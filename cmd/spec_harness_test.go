@@ -85,6 +85,7 @@ func newSerialScenario(t *testing.T) *scenario {
 	return p
 }
 
+// path returns the path of a file below the working directory.
 func (p *scenario) path(name string) string { return filepath.Join(p.dir, filepath.FromSlash(name)) }
 
 // write writes a file below the working directory.
@@ -144,7 +145,7 @@ func (p *scenario) run(agent string, args ...string) programEnd {
 	return p.axe(append([]string{"run", agent, "--agents", p.path("agents")}, args...)...)
 }
 
-// axe runs a command to its end.
+// axe runs an axe command to its end.
 func (p *scenario) axe(args ...string) programEnd {
 	p.t.Helper()
 	var stdout, stderr bytes.Buffer

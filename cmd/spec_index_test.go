@@ -77,13 +77,15 @@ func ids() map[string]string {
 }
 
 // TestSpecIndex checks testdata/spec.txt: every requirement, row, named test
-// and exit code has a line, and the test that a line names exists.
+// and exit code has a line, and each line has the id of one of them. The test
+// that a line names exists. The line of a named test names that test.
 func TestSpecIndex(t *testing.T) {
 	index, err := os.ReadFile("testdata/spec.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	missing, all, there := ids(), ids(), map[string]proofs{}
+	missing, all := ids(), ids()
+	byDir := map[string]proofs{}
 	for line := range strings.Lines(string(index)) {
 		line, _, _ = strings.Cut(line, "#")
 		fields := strings.Fields(line)
@@ -105,10 +107,10 @@ func TestSpecIndex(t *testing.T) {
 		if want != "" && proof != want {
 			t.Errorf("%s: got the test %s, want %s", id, proof, want)
 		}
-		if _, ok := there[dir]; !ok {
-			there[dir] = proofsIn(t, filepath.Join("..", filepath.FromSlash(dir)))
+		if _, ok := byDir[dir]; !ok {
+			byDir[dir] = proofsIn(t, filepath.Join("..", filepath.FromSlash(dir)))
 		}
-		if err := there[dir].have(proof); err != nil {
+		if err := byDir[dir].have(proof); err != nil {
 			t.Errorf("%s: %s: %v", id, dir, err)
 		}
 	}

@@ -78,6 +78,7 @@ func (r reply) tokens() (in, out int) {
 	return textIn, textOut
 }
 
+// newModelServer starts a model server, which ends with its test.
 func newModelServer(t *testing.T) *modelServer {
 	t.Helper()
 	c := &modelServer{t: t, behaviors: map[string]behavior{}}
@@ -112,7 +113,7 @@ func (c *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.turn = (len(a.request.Messages) + 1) / 2
 	p := c.record(a)
 	if p == nil {
-		c.t.Errorf("a request for the model %q, which has no behavior", a.agent)
+		c.t.Errorf("got a request for the model %q, which has no behavior", a.agent)
 		http.Error(w, "no behavior", http.StatusNotFound)
 		return
 	}
@@ -197,8 +198,8 @@ func (c *modelServer) check(a *modelRequest) {
 	}
 }
 
-// requests returns the requests for an agent so far, for all agents if the name
-// is empty.
+// requests returns the requests for an agent so far, or for all agents if the
+// name is empty.
 func (c *modelServer) requests(agent string) []*modelRequest {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 // The output of axe run besides the answer: requirements 5.7, 7.5 and 8.5 to
 // 8.8.
 
-// TestRun_DryRun_ShowsSubAgents: requirement 8.5.
+// TestRun_DryRun_ShowsSubAgents: requirement 8.5. A dry run prints the names of
+// the sub-agents and their settings, and makes no request.
 func TestRun_DryRun_ShowsSubAgents(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, text, want string }{
@@ -32,7 +33,7 @@ func TestRun_DryRun_ShowsSubAgents(t *testing.T) {
 			p.agent("parent", subAgents("helper", "nobody", "third")+test.text, nil)
 			_, section, _ := strings.Cut(p.wantAnswer("parent", "--dry-run", "go")+"\n", "--- Sub-Agents ---\n")
 			if diff := cmp.Diff("helper, nobody, third\n"+test.want, section); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("section of sub-agents (-want +got):\n%s", diff)
 			}
 			p.wantRequests("", 0)
 		})
@@ -44,7 +45,7 @@ func TestRun_DryRun_NoSubAgents(t *testing.T) {
 	p.agent("single", config("max_depth = 2", "timeout = 30"), nil)
 	_, section, _ := strings.Cut(p.wantAnswer("single", "--dry-run", "go"), "--- Sub-Agents ---\n")
 	if section != "(none)" {
-		t.Errorf("got %q", section)
+		t.Errorf("got the section of sub-agents %q, want %q", section, "(none)")
 	}
 	p.wantRequests("", 0)
 }
@@ -75,8 +76,8 @@ func (p *scenario) runJSON(agent string) jsonOutput {
 }
 
 // TestRun_JSON_IncludesToolCalls: requirements 8.6 and 8.8. The numbers are the
-// agent's own: three turns, two of which called. The numbers of its sub-agents
-// are not included.
+// agent's own: four tool calls in two of three turns, and the tokens of these
+// turns. The numbers of its sub-agents are not included.
 func TestRun_JSON_IncludesToolCalls(t *testing.T) {
 	p := newScenario(t)
 	p.agent(
@@ -95,7 +96,7 @@ func TestRun_JSON_IncludesToolCalls(t *testing.T) {
 		Model: "openai/parent", Content: "done", StopReason: "stop", ToolCalls: new(4),
 		InputTokens: 2*callsIn + textIn, OutputTokens: 2*callsOut + textOut,
 	}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("output of --json (-want +got):\n%s", diff)
 	}
 }
 
@@ -124,12 +125,13 @@ func TestRun_JSON_Subtree(t *testing.T) {
 		"runs": 5, "model_calls": 8, "tool_calls": 4,
 	}
 	if diff := cmp.Diff(want, got.Subtree); diff != "" || got.InputTokens != callsIn+textIn || got.ToolCalls != 2 {
-		t.Errorf("%+v, subtree (-want +got):\n%s", got, diff)
+		t.Errorf("got %d input tokens and %d tool calls, want %d and 2; subtree (-want +got):\n%s",
+			got.InputTokens, got.ToolCalls, callsIn+textIn, diff)
 	}
 }
 
-// TestRun_JSON_NoToolCalls: the field is present and 0, for agents with and
-// without sub-agents.
+// TestRun_JSON_NoToolCalls: the model calls no tool. The field tool_calls is
+// present and 0, for agents with and without sub-agents.
 func TestRun_JSON_NoToolCalls(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{"with sub-agents": subAgents("helper"), "without": ""} {
@@ -141,7 +143,7 @@ func TestRun_JSON_NoToolCalls(t *testing.T) {
 				InputTokens: textIn, OutputTokens: textOut,
 			}
 			if diff := cmp.Diff(want, p.runJSON("parent")); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("output of --json (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -209,10 +211,10 @@ func TestRun_Verbose_ConversationTurns(t *testing.T) {
 [turn 3] Received response: stop (0 tool calls)
 `, "parent", flag)
 		if end.code != 0 || end.stdout != "done\n" {
-			t.Errorf("exit code %d, stdout %q", end.code, end.stdout)
+			t.Errorf("got exit code %d, stdout %q; want 0, %q", end.code, end.stdout, "done\n")
 		}
 		if want := "\nTokens:   220 input, 23 output (cumulative)\n"; !strings.Contains(end.stderr, want) {
-			t.Errorf("8.8: no %q in\n%s", want, end.stderr)
+			t.Errorf("8.8: got stderr\n%s\nwant in it %q", end.stderr, want)
 		}
 	}
 	if end := p.run("parent", "go"); end.stderr != "" {
@@ -220,8 +222,8 @@ func TestRun_Verbose_ConversationTurns(t *testing.T) {
 	}
 }
 
-// TestRun_Verbose_Depth: the sub-agents of a sub-agent are printed at their
-// depth.
+// TestRun_Verbose_Depth: axe run -v prints the calls of a sub-agent too, with
+// their depth.
 func TestRun_Verbose_Depth(t *testing.T) {
 	p := newScenario(t)
 	p.agent("parent", "model = \"anthropic/parent\"\n"+subAgents("middle"), delegates(call("middle", "one")))
@@ -266,8 +268,9 @@ func TestRun_Verbose_Timeout(t *testing.T) {
 `, "parent", "-v")
 }
 
-// TestSpec_AgentsShow is requirement 5.7 with the command axe agents show. More
-// texts are tested in cmd/axe/describe_test.go.
+// TestSpec_AgentsShow: requirement 5.7. The command axe agents show prints the
+// settings of sub-agents for an agent that has some, and for no other.
+// cmd/axe/describe_test.go has more cases.
 func TestSpec_AgentsShow(t *testing.T) {
 	p := newScenario(t)
 	p.agent("parent", subAgents("helper")+config("max_depth = 4", "timeout = 9"), nil)

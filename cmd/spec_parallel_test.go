@@ -14,10 +14,12 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// barrier holds requests until all of them have arrived.
+// barrier holds requests until waitFor releases them or their client leaves.
 type barrier struct {
-	here    chan string
-	dismiss chan struct{}
+	// arrived receives the agent of each request.
+	arrived chan string
+	// released is closed when the requests are released.
+	released chan struct{}
 }
 
 func newBarrier() *barrier { return &barrier{make(chan string, 100), make(chan struct{})} }
@@ -26,9 +28,9 @@ func newBarrier() *barrier { return &barrier{make(chan string, 100), make(chan s
 // another behavior.
 func (m *barrier) waitThen(then behavior) behavior {
 	return func(a *modelRequest) reply {
-		m.here <- a.agent
+		m.arrived <- a.agent
 		select {
-		case <-m.dismiss:
+		case <-m.released:
 		case <-a.gone:
 			return reply{}
 		}
@@ -36,20 +38,21 @@ func (m *barrier) waitThen(then behavior) behavior {
 	}
 }
 
-// waitFor waits in its own goroutine until n requests are held at one time,
-// then releases them. It reports an error if they do not arrive, since they
-// would wait for each other without end.
+// waitFor starts a goroutine that waits until n requests have arrived, and then
+// releases them. If fewer arrive within waitTimeout, the goroutine reports an
+// error and releases those, so that they do not wait for the others without
+// end.
 func (m *barrier) waitFor(t *testing.T, n int) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer close(m.dismiss)
+		defer close(m.released)
 		for i := range n {
 			select {
-			case <-m.here:
+			case <-m.arrived:
 			case <-time.After(waitTimeout):
-				t.Errorf("%d of %d requests were held at one time", i, n)
+				t.Errorf("%d requests were held at one time, want %d", i, n)
 				return
 			}
 		}
@@ -57,8 +60,8 @@ func (m *barrier) waitFor(t *testing.T, n int) {
 	t.Cleanup(func() { <-done })
 }
 
-// TestRun_ParallelToolCalls: requirements 8.2 and 11.1. All sub-agents have
-// been asked before any is answered.
+// TestRun_ParallelToolCalls: requirements 8.2 and 11.1. The models of all
+// sub-agents are asked before one of them has answered.
 func TestRun_ParallelToolCalls(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -80,8 +83,9 @@ func TestRun_ParallelToolCalls(t *testing.T) {
 	}
 }
 
-// TestRun_SequentialToolCalls: requirements 8.2 and 11.5. The second sub-agent
-// is asked after the first has ended, with an answer or a failure.
+// TestRun_SequentialToolCalls: requirements 8.2 and 11.5. The model of each
+// sub-agent is asked after the one before it has ended, with an answer or a
+// failure.
 func TestRun_SequentialToolCalls(t *testing.T) {
 	p := newScenario(t)
 	p.agent(
@@ -124,7 +128,7 @@ func TestRun_SequentialToolCalls(t *testing.T) {
 }
 
 // TestRun_ResultsInCallOrder: requirement 11.3. The last call is the first to
-// be answered.
+// be answered, and the results are in the order of the calls all the same.
 func TestRun_ResultsInCallOrder(t *testing.T) {
 	p := newScenario(t)
 	names := []string{"a", "b", "c", "d"}
@@ -150,8 +154,8 @@ func TestRun_ResultsInCallOrder(t *testing.T) {
 	}
 }
 
-// TestTable_5_5 is parallel execution. Row 2 is TestRun_ParallelToolCalls, row
-// 3 is TestRun_SequentialToolCalls, and row 6 is TestRun_Interrupted.
+// TestTable_5_5: the table of parallel execution. TestRun_ParallelToolCalls has
+// row 2, TestRun_SequentialToolCalls row 3, and TestRun_Interrupted row 6.
 func TestTable_5_5(t *testing.T) {
 	t.Parallel()
 	t.Run("5.5 row 1 a single call", func(t *testing.T) {
@@ -213,15 +217,16 @@ func TestTable_5_5(t *testing.T) {
 	})
 }
 
-// TestRun_Interrupted is 5.5, row 6, and requirement 11.2: the end of the
-// parent ends all runs below it.
+// TestRun_Interrupted: 5.5, row 6, and requirement 11.2. A person interrupts
+// axe run while two sub-agents work. The parent and all runs below it end.
 func TestRun_Interrupted(t *testing.T) {
 	p := newScenario(t)
 	m := newBarrier()
 	p.agent("parent", subAgents("a", "b"), delegates(call("a", "x"), call("b", "x")))
 	p.agent("a", "", m.waitThen(stalls))
 	p.agent("b", "", m.waitThen(stalls))
-	// A background job of a shell ignores ^C, and axe would inherit that.
+	// A background job of a shell ignores SIGINT, and axe would inherit
+	// that. A signal that the test handles is not ignored in axe.
 	handled := make(chan os.Signal, 1)
 	ossignal.Notify(handled, os.Interrupt)
 	defer ossignal.Stop(handled)
@@ -233,9 +238,9 @@ func TestRun_Interrupted(t *testing.T) {
 	}
 	for range 2 {
 		select {
-		case <-m.here:
+		case <-m.arrived:
 		case <-time.After(waitTimeout):
-			t.Fatalf("want both sub-agents asked within %s", waitTimeout)
+			t.Fatalf("the models of both sub-agents were not asked within %s", waitTimeout)
 		}
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
@@ -245,14 +250,15 @@ func TestRun_Interrupted(t *testing.T) {
 	p.wantAborted(p.firstRequest("a"))
 	p.wantAborted(p.firstRequest("b"))
 	p.wantRequests("parent", 1)
-	if code := cmd.ProcessState.ExitCode(); code != 130 || stdout.String() != "" ||
-		stderr.String() != "axe: interrupted, the tree was cancelled\n" {
-		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout.String(), stderr.String())
+	const want = "axe: interrupted, the tree was cancelled\n"
+	if code := cmd.ProcessState.ExitCode(); code != 130 || stdout.String() != "" || stderr.String() != want {
+		t.Errorf("got exit code %d, stdout %q, stderr %q; want 130, no stdout, stderr %q",
+			code, stdout.String(), stderr.String(), want)
 	}
 }
 
-// TestRun_Timeout is section 3.12: a call has its own timeout, within the time
-// of its caller.
+// TestRun_Timeout: section 3.12. A call has its own timeout, within the time of
+// its caller.
 func TestRun_Timeout(t *testing.T) {
 	t.Parallel()
 	t.Run("11.2, 12.1 each call has a time of its own", func(t *testing.T) {

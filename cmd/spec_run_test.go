@@ -14,7 +14,8 @@ import (
 // output are in spec_output_test.go, those about parallel calls in
 // spec_parallel_test.go.
 
-// TestRun_SubAgentToolInjection: requirements 6.3, 6.4 and 9.1.
+// TestRun_SubAgentToolInjection: requirements 6.3, 6.4 and 9.1. The request of
+// an agent with sub-agents offers the tool call_agent, which names them.
 func TestRun_SubAgentToolInjection(t *testing.T) {
 	p := newScenario(t)
 	p.agent("parent", subAgents("helper", "run-2"), answers("nothing to delegate"))
@@ -41,7 +42,9 @@ func TestRun_SubAgentToolInjection(t *testing.T) {
 	p.wantRequests("parent", 1)
 }
 
-// TestRun_NoSubAgents_NoTools: requirements 8.4 and 9.2, and 5.2, row 1.
+// TestRun_NoSubAgents_NoTools: requirements 8.4 and 9.2, and 5.2, row 1. The
+// request of an agent without sub-agents offers no tools, and its first answer
+// is the result.
 func TestRun_NoSubAgents_NoTools(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -64,8 +67,8 @@ func TestRun_NoSubAgents_NoTools(t *testing.T) {
 	}
 }
 
-// TestRun_ToolCallsWithoutTools is the rest of requirement 8.4: without tools
-// there is no loop. The model's text is its answer, and none of its calls is
+// TestRun_ToolCallsWithoutTools: the rest of requirement 8.4. A model that was
+// offered no tools calls some. Its text is the answer, and none of its calls is
 // carried out.
 func TestRun_ToolCallsWithoutTools(t *testing.T) {
 	t.Parallel()
@@ -81,7 +84,8 @@ func TestRun_ToolCallsWithoutTools(t *testing.T) {
 		p.agent("parent", "", unasked)
 		if got := p.runJSON("parent"); got.Content != "what I know" || *got.ToolCalls != 0 ||
 			got.InputTokens != callsIn {
-			t.Errorf("got %+v", got)
+			t.Errorf("got content %q, %d tool calls, %d input tokens; want %q, 0 and %d",
+				got.Content, *got.ToolCalls, got.InputTokens, "what I know", callsIn)
 		}
 		p.wantRequests("parent", 1)
 		p.wantRequests("helper", 0)
@@ -99,9 +103,9 @@ func TestRun_ToolCallsWithoutTools(t *testing.T) {
 	})
 }
 
-// TestRun_ConversationLoop_ToolCall is requirement 8.1 in all three formats,
-// with a server for each of the two agents. The model server checks that each
-// request repeats the conversation unchanged.
+// TestRun_ConversationLoop_ToolCall: requirement 8.1 in all three formats. The
+// parent and its sub-agent use two formats and two model servers. The second
+// request of the parent repeats the first and adds its answer and the result.
 func TestRun_ConversationLoop_ToolCall(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"openai", "anthropic", "ollama"} {
@@ -150,8 +154,8 @@ func TestRun_ConversationLoop_ToolCall(t *testing.T) {
 	}
 }
 
-// TestRun_ConversationLoop_MaxTurns is requirement 8.3: 50 requests and no
-// more.
+// TestRun_ConversationLoop_MaxTurns: requirement 8.3. A model calls in each
+// turn. The run fails after 50 requests.
 func TestRun_ConversationLoop_MaxTurns(t *testing.T) {
 	p := newScenario(t)
 	p.agent("parent", subAgents("helper"), calls(call("helper", "")))
@@ -191,8 +195,8 @@ func TestRun_UnknownTool(t *testing.T) {
 	p.wantRequests("helper", 1)
 }
 
-// TestTable_5_6 is the conversation loop. Its row 3 is
-// TestRun_ConversationLoop_MaxTurns.
+// TestTable_5_6: the table of the conversation loop.
+// TestRun_ConversationLoop_MaxTurns has row 3.
 func TestTable_5_6(t *testing.T) {
 	t.Parallel()
 	t.Run("5.6 row 1 the model never calls tools", func(t *testing.T) {
@@ -225,7 +229,7 @@ func TestTable_5_6(t *testing.T) {
 			t.Errorf("got the answer %q, want %q", got, "b: Task: y | a: Task: z")
 		}
 		if got := p.nthRequest("parent", 3).request.Messages[2].ToolResults[0].Content; got != "a: Task: x" {
-			t.Errorf("the result of the first turn became %q", got)
+			t.Errorf("the third request has %q as the result of the first turn, want %q", got, "a: Task: x")
 		}
 		p.wantRequests("parent", 3)
 	})

@@ -31,8 +31,8 @@ var formats = map[string]format{
 	},
 }
 
-// numbered makes ids of a prefix, the agent, its turn, and the number of the
-// call.
+// numbered returns a function that makes the id of a call from a prefix, the
+// agent, its turn, and the number of the call.
 func numbered(prefix string) func(*modelRequest, int) string {
 	return func(a *modelRequest, i int) string { return fmt.Sprintf("%s_%s_%d_%d", prefix, a.agent, a.turn, i) }
 }
@@ -40,13 +40,15 @@ func numbered(prefix string) func(*modelRequest, int) string {
 // ollamaID returns the id that axe makes, since the format has no ids.
 func ollamaID(i int) string { return "ollama_" + strconv.Itoa(i) }
 
-// decode rejects fields that the format does not have.
+// decode decodes JSON. A field that v does not have is an error.
 func decode(body []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	return dec.Decode(v)
 }
 
+// The parts of the formats of OpenAI and Ollama. Anthropic's format has the
+// schema too.
 type (
 	schema struct {
 		Type       string `json:"type"`
@@ -87,6 +89,7 @@ type (
 	}
 )
 
+// tool returns the tool whose parameters the schema describes.
 func (s schema) tool(name, description string) provider.Tool {
 	t := provider.Tool{Name: name, Description: description, Parameters: map[string]provider.ToolParameter{}}
 	for name, p := range s.Properties {
@@ -150,6 +153,7 @@ func readChat(a *modelRequest, in chat, call func(i int, c functionCall) provide
 	return nil
 }
 
+// readOpenAI decodes a request. The arguments of a call are JSON in a string.
 func readOpenAI(a *modelRequest, h http.Header, body []byte) error {
 	a.key = strings.TrimPrefix(h.Get("Authorization"), "Bearer ")
 	var in chat
@@ -165,6 +169,8 @@ func readOpenAI(a *modelRequest, h http.Header, body []byte) error {
 	})
 }
 
+// readOllama decodes a request. The arguments of a call are a JSON object. A
+// call has no id.
 func readOllama(a *modelRequest, _ http.Header, body []byte) error {
 	var in chat
 	if err := decode(body, &in); err != nil {
@@ -179,6 +185,8 @@ func readOllama(a *modelRequest, _ http.Header, body []byte) error {
 	})
 }
 
+// readAnthropic decodes a request. The content of a message is a string or a
+// list of blocks.
 func readAnthropic(a *modelRequest, h http.Header, body []byte) error {
 	a.key = h.Get("X-Api-Key")
 	var in struct {

@@ -187,7 +187,7 @@ func serveModels(t *testing.T, url string) {
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("the worker ended with %v, want no error", err)
 		}
 	})
 }
@@ -212,6 +212,7 @@ func (m stockModel) Send(ctx context.Context, req *provider.Request) (*provider.
 	return &provider.Response{Content: said.Content}, nil
 }
 
+// publish stores a message, and waits for the acknowledgement of the server.
 func (c *stockClient) publish(t *testing.T, subject, text string, header nats.Header) {
 	t.Helper()
 	m := &nats.Msg{Subject: subject, Data: []byte(text), Header: header}
@@ -220,6 +221,7 @@ func (c *stockClient) publish(t *testing.T, subject, text string, header nats.He
 	}
 }
 
+// subscribe returns when the server knows the subscription.
 func (c *stockClient) subscribe(t *testing.T, subject string) *nats.Subscription {
 	t.Helper()
 	sub, err := c.nc.SubscribeSync(subject)

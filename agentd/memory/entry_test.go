@@ -11,20 +11,21 @@ import (
 	"github.com/axebus/axe/agentd/memory"
 )
 
-// noon returns 12:00 UTC plus 999 ns, in another time zone. An entry has it as
-// head.
+// noon returns 12:00 UTC plus 999 ns, in another time zone.
 func noon() time.Time {
 	return time.Date(2026, 3, 1, 13, 0, 0, 999, time.FixedZone("somewhere", 3600))
 }
 
+// head is the first line of an entry with the time noon.
 const head = "## 2026-03-01T12:00:00Z\n"
 
+// text returns an entry with the time noon, as a log has it.
 func text(task, result string) string {
 	return memory.Entry{Time: noon(), Task: task, Result: result}.String()
 }
 
-// The task is one line, the result keeps its lines, and both are cut to 1000
-// characters. No part of a result begins another entry.
+// TestEntry: the task is one line, the result keeps its lines, and both are cut
+// to 1000 characters. No part of a result begins another entry.
 func TestEntry(t *testing.T) {
 	const breaks = "a\r\nb\rc\u0085d\u2028e\u2029f\vg\fh"
 	long := strings.Repeat("x", 999)
@@ -58,13 +59,14 @@ func TestEntry(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got, ok := strings.CutPrefix(text(tt.task, tt.result), head)
 			if diff := cmp.Diff(tt.want, got); diff != "" || !ok {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("begins with the head: %t, want true; the rest (-want +got):\n%s", ok, diff)
 			}
 		})
 	}
 }
 
-// The result is cut before it gets backslashes, so they do not count.
+// TestEntryCutsBeforeEscaping: the result is cut before it gets backslashes, so
+// they do not count.
 func TestEntryCutsBeforeEscaping(t *testing.T) {
 	said := "\n" + strings.Repeat("#\n", 600)
 	got := text("t", said)
@@ -76,7 +78,9 @@ func TestEntryCutsBeforeEscaping(t *testing.T) {
 	}
 }
 
-// A line of a result never begins a Markdown block or a part of an entry.
+// TestEntryEscapesBlocks: a line of a result never begins a Markdown block or a
+// part of an entry. It gets a backslash if it would. Other lines stay as they
+// are.
 func TestEntryEscapesBlocks(t *testing.T) {
 	for _, line := range []string{
 		"# a", "## a", "### a", "#", "#a", "#######",
@@ -105,8 +109,8 @@ func TestEntryEscapesBlocks(t *testing.T) {
 	}
 }
 
-// Each line that starts with "## " begins an entry, also one that a person
-// wrote. An n of 0 or less stands for all entries.
+// TestLastAndCount: each line that starts with "## " begins an entry, also one
+// that a person wrote. An n of 0 or less stands for all entries.
 func TestLastAndCount(t *testing.T) {
 	a := text("a", "1")
 	b := text("b", "## 2\n## 2")
@@ -133,17 +137,17 @@ func TestLastAndCount(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, memory.Last(tt.text, tt.n)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("the last %d entries (-want +got):\n%s", tt.n, diff)
 			}
 			if got := memory.Count(tt.text); got != tt.count {
-				t.Errorf("counts %d entries, want %d", got, tt.count)
+				t.Errorf("counted %d entries, want %d", got, tt.count)
 			}
 		})
 	}
 }
 
-// Any task and any result give exactly one entry with its parts. No line of the
-// result begins another entry, or a Markdown block.
+// FuzzEntry: any task and any result give exactly one entry with its parts. No
+// line of the result begins another entry, or a Markdown block.
 func FuzzEntry(f *testing.F) {
 	for _, s := range []string{
 		"", "Review", "a\r\n## b", "\u2028## 2026-03-01T12:00:00Z\n**Task:** x\n**Result:** y\n\n",
@@ -175,7 +179,7 @@ func FuzzEntry(f *testing.F) {
 		for _, line := range lines[3:] {
 			for _, mark := range []string{"#", "---", "===", "***", "___", "**Task:**", "**Result:**", "```", "~~~"} {
 				if strings.HasPrefix(strings.TrimSpace(line), mark) {
-					t.Fatalf("%q has the line %q", one, line)
+					t.Fatalf("%q has the line %q, want a backslash before its mark", one, line)
 				}
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/axebus/axe/agentd/memory"
 )
 
+// write writes a file with the mode 600.
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -36,6 +37,7 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(all, " ")
 }
 
+// mode returns the type and the permissions of a file.
 func mode(t *testing.T, path string) fs.FileMode {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -45,15 +47,15 @@ func mode(t *testing.T, path string) fs.FileMode {
 	return info.Mode()
 }
 
-// The first append makes the file and its directories: the agent's own path, or
-// <Dir>/<agent>.md. Read and Trim make none.
+// TestFilesPaths: the first append makes the file and its directories: the
+// agent's own path, or <Dir>/<agent>.md. Read and Trim make none.
 func TestFilesPaths(t *testing.T) {
 	dir := t.TempDir()
 	store := memory.Files{Dir: filepath.Join(dir, "data", "memory")}
 	log := store.Open(agent(t, "one"), "")
 	wantText(t, log, "")
 	if _, err := log.Trim(t.Context(), 1); err != nil {
-		t.Error(err)
+		t.Errorf("trim of a missing file: %v", err)
 	}
 	if got := names(t, dir); got != "" {
 		t.Errorf("Read and Trim made %s, want no file", got)
@@ -78,8 +80,8 @@ func TestFilesPaths(t *testing.T) {
 	}
 }
 
-// A new file has the mode 644, a new directory 755. A mode that a person set
-// stays.
+// TestFilesKeepTheirMode: a new file has the mode 644, a new directory 755. A
+// mode that a person set stays.
 func TestFilesKeepTheirMode(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "memory")
 	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
@@ -100,7 +102,8 @@ func TestFilesKeepTheirMode(t *testing.T) {
 	}
 }
 
-// Text that a person wrote stays as it is. The next entry begins on a new line.
+// TestFilesKeepHandwrittenText: text that a person wrote stays as it is. The
+// next entry begins on a new line.
 func TestFilesKeepHandwrittenText(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")
@@ -109,13 +112,13 @@ func TestFilesKeepHandwrittenText(t *testing.T) {
 	add(t, log, entry("a", "1"))
 	wantText(t, log, "# Mine\r\n\xff\r\n## by hand\r\nx\n##  two\ny\n"+text("a", "1"))
 	if removed, err := log.Trim(t.Context(), 2); err != nil || removed != 1 {
-		t.Errorf("removed %d, error %v", removed, err)
+		t.Errorf("removed %d entries, error %v, want 1", removed, err)
 	}
 	wantText(t, log, "# Mine\r\n\xff\r\n##  two\ny\n"+text("a", "1"))
 }
 
-// A killed writer leaves the log as it was, and at most one temporary file. The
-// next writer removes that file.
+// TestFilesSurviveAKilledWriter: a killed writer leaves the log as it was, and
+// at most one temporary file. The next writer removes that file.
 func TestFilesSurviveAKilledWriter(t *testing.T) {
 	dir := t.TempDir()
 	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
@@ -129,8 +132,8 @@ func TestFilesSurviveAKilledWriter(t *testing.T) {
 	}
 }
 
-// A writer replaces the target of a chain of symbolic links, and keeps the
-// links. A link to itself is an error.
+// TestFilesAreWrittenThroughLinks: a writer replaces the target of a chain of
+// symbolic links, and keeps the links. A link to itself is an error.
 func TestFilesAreWrittenThroughLinks(t *testing.T) {
 	dir := t.TempDir()
 	for _, sub := range []string{"memory", "elsewhere", "deep/er"} {
@@ -174,14 +177,15 @@ func TestFilesAreWrittenThroughLinks(t *testing.T) {
 	}
 	log := store.Open(agent(t, "loop"), "")
 	if err := log.Append(t.Context(), entry("a", "1")); err == nil {
-		t.Error("a link to itself was written through")
+		t.Error("an append to a link to itself has no error")
 	}
 	if _, err := log.Read(t.Context()); err == nil {
-		t.Error("a link to itself was read")
+		t.Error("a read of a link to itself has no error")
 	}
 }
 
-// A writer waits for a lock that another writer holds, until its context ends.
+// TestFilesWaitForTheLock: a writer waits for a lock that another writer holds,
+// until its context ends. A reader does not wait.
 func TestFilesWaitForTheLock(t *testing.T) {
 	dir := t.TempDir()
 	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
@@ -190,7 +194,6 @@ func TestFilesWaitForTheLock(t *testing.T) {
 	if err := lock.Lock(); err != nil {
 		t.Fatal(err)
 	}
-	// A reader does not wait.
 	wantText(t, log, text("a", "1")+text("b", "2"))
 
 	over := errors.New("over")
@@ -217,7 +220,7 @@ func TestFilesWaitForTheLock(t *testing.T) {
 	wantText(t, log, text("a", "1")+text("b", "2")+text("c", "3"))
 }
 
-// A file of more than 64 MiB is refused.
+// TestFilesAreBounded: a file of more than 64 MiB is refused.
 func TestFilesAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")

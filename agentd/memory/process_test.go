@@ -37,7 +37,7 @@ func TestWriter(t *testing.T) {
 	}
 	log := memory.Files{}.Open(agent(t, "one"), os.Getenv(envFile))
 	for i := 0; i < entriesEach || writer == "endless"; i++ {
-		if err := log.Append(t.Context(), fill(writer, i)); err != nil {
+		if err := log.Append(t.Context(), writerEntry(writer, i)); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Println("appended")
@@ -52,7 +52,8 @@ func writer(t *testing.T, file, name string) *exec.Cmd {
 	return cmd
 }
 
-// Processes that append at the same time lose nothing and mix nothing.
+// TestFilesAreSharedByProcesses: processes that append at the same time lose
+// nothing and mix nothing.
 func TestFilesAreSharedByProcesses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "one.md")
 	var wg sync.WaitGroup
@@ -61,7 +62,7 @@ func TestFilesAreSharedByProcesses(t *testing.T) {
 		cmd := writer(t, file, name)
 		wg.Go(func() {
 			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
+				t.Errorf("writer %s: %v\n%s", name, err, out)
 			}
 		})
 	}
@@ -73,8 +74,9 @@ func TestFilesAreSharedByProcesses(t *testing.T) {
 	checkWriters(t, got, names, entriesEach)
 }
 
-// kill -9 leaves whole entries, no held lock, and after the next append no
-// temporary file. The killed append has stored its entry, or not.
+// TestFilesSurviveKilledProcesses: kill -9 leaves whole entries, no held lock,
+// and after the next append no temporary file. The killed append has stored its
+// entry, or not.
 func TestFilesSurviveKilledProcesses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "one.md")
 	log := memory.Files{}.Open(agent(t, "one"), file)
@@ -113,8 +115,8 @@ func TestFilesSurviveKilledProcesses(t *testing.T) {
 			t.Errorf("%d entries of a process that appended %d, want as many, or one more", n, appended)
 		}
 		for i := range n {
-			if rest := memory.Last(got, n-i); !strings.HasPrefix(rest, fill("endless", i).String()) {
-				t.Fatalf("entry %d begins with\n%.200s", i, rest)
+			if rest := memory.Last(got, n-i); !strings.HasPrefix(rest, writerEntry("endless", i).String()) {
+				t.Fatalf("entry %d of the process is not whole, it begins with\n%.200s", i, rest)
 			}
 		}
 		before += n
@@ -125,8 +127,8 @@ func TestFilesSurviveKilledProcesses(t *testing.T) {
 	}
 }
 
-// A path that is not a regular file is refused at once: it is neither read nor
-// replaced.
+// TestFilesAreRegular: a path that is not a regular file is refused at once: it
+// is neither read nor replaced.
 func TestFilesAreRegular(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
@@ -156,7 +158,7 @@ func TestFilesAreRegular(t *testing.T) {
 	}
 }
 
-// A file that its owner made read-only is not replaced.
+// TestFilesReadOnly: a file that its owner made read-only is not replaced.
 func TestFilesReadOnly(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may write every file")

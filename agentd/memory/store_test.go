@@ -18,6 +18,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// agent parses the name of an agent.
 func agent(t *testing.T, name string) subjects.Agent {
 	t.Helper()
 	a, err := subjects.ParseAgent(name)
@@ -27,10 +28,12 @@ func agent(t *testing.T, name string) subjects.Agent {
 	return a
 }
 
+// entry returns an entry with the time noon.
 func entry(task, result string) memory.Entry {
 	return memory.Entry{Time: noon(), Task: task, Result: result}
 }
 
+// add appends entries to a log.
 func add(t *testing.T, log memory.Log, entries ...memory.Entry) {
 	t.Helper()
 	for _, e := range entries {
@@ -40,6 +43,7 @@ func add(t *testing.T, log memory.Log, entries ...memory.Entry) {
 	}
 }
 
+// wantText compares the whole text of a log.
 func wantText(t *testing.T, log memory.Log, want string) {
 	t.Helper()
 	got, err := log.Read(t.Context())
@@ -76,7 +80,8 @@ func inFiles(t *testing.T) memory.Store {
 	return memory.Files{Dir: filepath.Join(t.TempDir(), "not", "there")}
 }
 
-// Every store keeps a log in the same way, and passes the same tests.
+// TestStores: every store keeps a log in the same way, and passes the same
+// tests.
 func TestStores(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) memory.Store{
 		"files":  inFiles,
@@ -93,6 +98,8 @@ func TestStores(t *testing.T) {
 	}
 }
 
+// testAppends: a log has its entries in their order, also when it is opened
+// again.
 func testAppends(t *testing.T, s memory.Store) {
 	t.Helper()
 	log := s.Open(agent(t, "one"), "")
@@ -105,6 +112,8 @@ func testAppends(t *testing.T, s memory.Store) {
 	}
 }
 
+// testTrims: Trim keeps the newest entries and returns the number of removed
+// ones. A keep of 0 removes none, and a negative one is refused.
 func testTrims(t *testing.T, s memory.Store) {
 	t.Helper()
 	log := s.Open(agent(t, "one"), "")
@@ -134,6 +143,8 @@ func testTrims(t *testing.T, s memory.Store) {
 	}
 }
 
+// testKeepsApart: each agent has a log of its own, also if its name begins with
+// that of another agent.
 func testKeepsApart(t *testing.T, s memory.Store) {
 	t.Helper()
 	one, other := s.Open(agent(t, "one"), ""), s.Open(agent(t, "one-more"), "")
@@ -147,7 +158,7 @@ func testKeepsApart(t *testing.T, s memory.Store) {
 }
 
 // checkWriters fails the test unless got holds each writer's entries, whole and
-// in their order. Entry i of a writer is fill(writer, i).
+// in their order. Entry i of a writer is writerEntry(writer, i).
 func checkWriters(t *testing.T, got string, writers []string, each int) {
 	t.Helper()
 	if n := memory.Count(got); n != len(writers)*each {
@@ -162,7 +173,7 @@ func checkWriters(t *testing.T, got string, writers []string, each int) {
 		}
 		_, task, _ := strings.Cut(one, "**Task:** ")
 		writer, _, _ := strings.Cut(task, " ")
-		if want := fill(writer, next[writer]).String(); one != want {
+		if want := writerEntry(writer, next[writer]).String(); one != want {
 			t.Fatalf("an entry is\n%s\nwant\n%s", one, want)
 		}
 		next[writer]++
@@ -174,12 +185,14 @@ func checkWriters(t *testing.T, got string, writers []string, each int) {
 	}
 }
 
-// fill returns the i-th entry of a writer. It is long, so that a torn write
-// would show.
-func fill(writer string, i int) memory.Entry {
+// writerEntry returns the i-th entry of a writer. It is long, so that a torn
+// write would show.
+func writerEntry(writer string, i int) memory.Entry {
 	return entry(fmt.Sprintf("%s %d", writer, i), strings.Repeat(writer+"\n## ", 100))
 }
 
+// testLosesNothing: logs of one agent that append at the same time lose nothing
+// and mix nothing. Reads meanwhile see whole entries.
 func testLosesNothing(t *testing.T, s memory.Store) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -190,21 +203,20 @@ func testLosesNothing(t *testing.T, s memory.Store) {
 		log := s.Open(agent(t, "one"), "")
 		wg.Go(func() {
 			for i := range 20 {
-				if err := log.Append(t.Context(), fill(name, i)); err != nil {
-					t.Error(err)
+				if err := log.Append(t.Context(), writerEntry(name, i)); err != nil {
+					t.Errorf("append of entry %d of %s: %v", i, name, err)
 				}
 			}
 		})
 	}
 	log := s.Open(agent(t, "one"), "")
-	// Reads during the writes see whole entries.
 	for range 20 {
 		got, err := log.Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got != "" && (!strings.HasPrefix(got, head) || !strings.HasSuffix(got, "\n\n")) {
-			t.Fatalf("read a part of it:\n%s", got)
+			t.Fatalf("a read during the appends has a part of an entry:\n%s", got)
 		}
 	}
 	wg.Wait()
@@ -215,7 +227,8 @@ func testLosesNothing(t *testing.T, s memory.Store) {
 	checkWriters(t, got, writers, 20)
 }
 
-// Trim always removes the oldest entries, also while another writer appends.
+// testTrimsDuringAppends: Trim always removes the oldest entries, also while
+// another writer appends.
 func testTrimsDuringAppends(t *testing.T, s memory.Store) {
 	t.Helper()
 	log := s.Open(agent(t, "one"), "")
@@ -223,7 +236,7 @@ func testTrimsDuringAppends(t *testing.T, s memory.Store) {
 	wg.Go(func() {
 		for i := range 50 {
 			if err := log.Append(t.Context(), entry(strconv.Itoa(i), "")); err != nil {
-				t.Error(err)
+				t.Errorf("append of entry %d: %v", i, err)
 			}
 		}
 	})
@@ -249,6 +262,8 @@ func testTrimsDuringAppends(t *testing.T, s memory.Store) {
 	}
 }
 
+// testEndsWithContext: with a context that has ended, each operation fails with
+// its cause and changes nothing.
 func testEndsWithContext(t *testing.T, s memory.Store) {
 	t.Helper()
 	log := s.Open(agent(t, "one"), "")
@@ -266,8 +281,8 @@ func testEndsWithContext(t *testing.T, s memory.Store) {
 	wantText(t, log, text("a", "1")+text("b", "2"))
 }
 
-// A value that a person put into the bucket is read as it is. The next value
-// begins on a new line.
+// TestBucketReadsHandwrittenValues: a value that a person put into the bucket
+// is read as it is. The next value begins on a new line.
 func TestBucketReadsHandwrittenValues(t *testing.T) {
 	s := onBus(t)
 	for _, v := range []string{"## mine", "", "## also mine\n", "notes"} {
@@ -283,7 +298,7 @@ func TestBucketReadsHandwrittenValues(t *testing.T) {
 	}
 }
 
-// On a bus without its streams every request fails at once.
+// TestBucketFails: on a bus without its streams every request fails at once.
 func TestBucketFails(t *testing.T) {
 	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/axebus/axe/agentd/run"
 )
 
-// TestCheckArtifactName: a name of an artifact is a file name on every system.
+// TestCheckArtifactName: a name that is a file name on every system is
+// accepted, and every other name is refused.
 func TestCheckArtifactName(t *testing.T) {
 	for _, name := range []string{"a", "report.md", "r-1-0.txt", "Übersicht 2.csv", "a..b", strings.Repeat("x", 100)} {
 		if err := run.CheckArtifactName(name); err != nil {
@@ -21,7 +22,7 @@ func TestCheckArtifactName(t *testing.T) {
 		"a\u202eb", strings.Repeat("x", 101),
 	} {
 		if err := run.CheckArtifactName(name); err == nil {
-			t.Errorf("%q is accepted", name)
+			t.Errorf("%q is accepted, want an error", name)
 		}
 	}
 }

@@ -22,6 +22,8 @@ import (
 // comparePaths lets cmp compare paths.
 var comparePaths = cmpopts.EquateComparable(subjects.Path{})
 
+// TestDecodeEntryRefuses: a malformed body gives no entry, and an error that
+// names the mistake.
 func TestDecodeEntryRefuses(t *testing.T) {
 	tests := []struct{ name, body, want string }{
 		{"nothing", ``, "unexpected end"},
@@ -116,7 +118,7 @@ func TestDecodeEntryRestoresTheTask(t *testing.T) {
 	}
 	e.Calls[0].Task, e.Calls[0].Context = "do it", "soon"
 	if diff := cmp.Diff(e, back, comparePaths); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("the entry that was read back (-want +got):\n%s", diff)
 	}
 }
 
@@ -154,7 +156,7 @@ func TestDecodeEntryRestoresTasks(t *testing.T) {
 	e.Calls[1].Task, e.Calls[1].Cwd = "x", "sub"
 	e.Calls[2].Task, e.Calls[2].Context = "y", "c"
 	if diff := cmp.Diff(e, back, comparePaths); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("the entry that was read back (-want +got):\n%s", diff)
 	}
 	if back.ToolCalls() != 3 || len(back.CallsOf(1)) != 2 || back.CallsOf(2)[0].Task != "z" {
 		t.Errorf("got %d tool calls, the second with %v, the third with %v; want 3, with 2 calls, with the task z",
@@ -162,6 +164,8 @@ func TestDecodeEntryRestoresTasks(t *testing.T) {
 	}
 }
 
+// TestDecodeOutcomeRefuses: a malformed body gives no outcome, and an error
+// that names the mistake.
 func TestDecodeOutcomeRefuses(t *testing.T) {
 	tests := []struct{ body, want string }{
 		{``, "unexpected end"},
@@ -306,13 +310,14 @@ func TestDecode(t *testing.T) {
 		{"submission", subjects.Address{Kind: subjects.Submission}, "x", nil},
 		{"progress", subjects.Address{Kind: subjects.Progress}, "x", nil},
 	}
-	why := cmp.Options{
+	// The errors themselves are checked below.
+	ignoreMalformed := cmp.Options{
 		cmpopts.IgnoreFields(run.Replied{}, "Malformed"),
 		cmpopts.IgnoreFields(run.OutcomeStored{}, "Malformed"),
 	}
 	for _, test := range tests {
 		got, err := run.Decode(test.at, m, []byte(test.body))
-		if diff := cmp.Diff(test.want, got, comparePaths, why); diff != "" || err != nil {
+		if diff := cmp.Diff(test.want, got, comparePaths, ignoreMalformed); diff != "" || err != nil {
 			t.Errorf("%s: error %v, (-want +got):\n%s", test.name, err, diff)
 		}
 	}
@@ -401,7 +406,7 @@ func FuzzDecodeEntry(f *testing.F) {
 }
 
 // foldAny checks that an entry which decodes can be folded at its index, by a
-// run that may have such an entry.
+// run that may have such an entry. After it the run owes an effect.
 func foldAny(t *testing.T, e run.Entry) {
 	t.Helper()
 	s := run.State{Phase: run.Ready, Seq: 1, LogIndex: e.Index - 1}
@@ -415,10 +420,10 @@ func foldAny(t *testing.T, e run.Entry) {
 	}
 	s, err := s.Apply(e.Event(run.Meta{Seq: 2}))
 	if err != nil {
-		t.Fatalf("%+v: %v", e, err)
+		t.Fatalf("fold of %+v: %v", e, err)
 	}
 	if len(s.Outstanding().All()) == 0 {
-		t.Fatalf("after %+v the run is %v and owes nothing", e, s.Phase)
+		t.Fatalf("after %+v the run is %v and owes nothing, want an effect", e, s.Phase)
 	}
 	s.Subtree() // must not panic
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// oldLog is a run as an older version stored it, and the state that it has to
-// fold to for ever. A file of testdata/logs is never changed: a new form of
-// message gets a new file.
+// oldLog is a run as an older version stored it, and the state to which it
+// folds. A file of testdata/logs is never changed: a new form of message gets a
+// new file.
 type oldLog struct {
 	About    string `json:"about"`
 	Schema   string `json:"schema"`
@@ -35,8 +35,8 @@ type oldLog struct {
 	Conversation []provider.Message `json:"conversation"`
 }
 
-// TestOldLogs: a run of an older version folds to the same state as ever, and
-// its model is shown the same conversation.
+// TestOldLogs: a run of an older version still folds to the same state, and its
+// model is shown the same conversation.
 func TestOldLogs(t *testing.T) {
 	files, err := filepath.Glob("testdata/logs/*.json")
 	if err != nil || len(files) == 0 {
@@ -64,6 +64,7 @@ func TestOldLogs(t *testing.T) {
 	}
 }
 
+// fold folds the messages of the run.
 func (l oldLog) fold(t *testing.T) run.State {
 	t.Helper()
 	var s run.State
@@ -107,4 +108,5 @@ func stored(t *testing.T, ms []provider.Message) []string {
 	return out
 }
 
+// lines splits a text into its lines.
 func lines(s string) []string { return strings.Split(strings.TrimSuffix(s, "\n"), "\n") }

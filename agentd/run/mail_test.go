@@ -80,7 +80,7 @@ func TestFullInbox(t *testing.T) {
 			}})
 			f.apply(run.Mailed{Mail: run.Mail{From: "somebody", Text: "again"}})
 			if got := f.state.Inbox; len(got) != 1 || got[0].Text != "again" {
-				t.Errorf("got %d messages in the inbox, want only the one after the run took all", len(got))
+				t.Errorf("got %d messages in the inbox, want only the one that came after the run took all", len(got))
 			}
 		})
 	}
@@ -93,8 +93,11 @@ type folding struct {
 	state run.State
 }
 
+// time is the time of the newest event.
 func (f *folding) time() time.Time { return time.Date(2026, 1, 1, 0, 0, int(f.seq), 0, time.UTC) }
 
+// apply folds an event, with the next sequence and time. It can give them to a
+// Called, an Answered and a Mailed.
 func (f *folding) apply(e run.Event) {
 	f.t.Helper()
 	f.seq++
@@ -112,7 +115,7 @@ func (f *folding) apply(e run.Event) {
 	case run.Ended, run.ToolStarted, run.ToolHeld, run.Replied, run.TimedOut, run.AnsweredWithoutCalls, run.Approved,
 		run.Settled, run.Interrupted,
 		run.Returned, run.Cancelled, run.OutcomeStored:
-		f.t.Fatalf("folding cannot set the place of an event %T", e)
+		f.t.Fatalf("folding cannot set the sequence of a %T", e)
 	}
 	var err error
 	if f.state, err = f.state.Apply(e); err != nil {

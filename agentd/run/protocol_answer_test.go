@@ -12,12 +12,13 @@ import (
 )
 
 // answer is the model's answer: calls, some of which are refused, or the final
-// answer if there are none.
+// answer if there are none. -1 calls stand for the entry of a run's end, which
+// no model answered.
 type answer struct {
 	calls      int
 	sequential bool
 	refused    int // the refused calls, a bit for each
-	// an error instead of an answer
+	// the model fails instead of answering
 	broken bool
 }
 

@@ -61,7 +61,8 @@ func (w *world) checkAsk(h *handler) {
 	}
 }
 
-// turnStored reports whether a turn's answer is among the first n messages.
+// turnStored reports whether a turn's answer is among the first n messages: on
+// the log, or as the outcome of the run.
 func (w *world) turnStored(p subjects.Path, turn, n int) bool {
 	turns := 0
 	for _, m := range w.stream[:n] {
@@ -126,9 +127,9 @@ func (w *world) checkOutcome(h *handler) {
 	}
 }
 
-// checkRest checks a world in which nothing more happens by itself: every run
-// has ended, and each call has its outcome.
-func (w *world) checkRest() {
+// checkQuiescent checks a world in which nothing more happens by itself: every
+// run has ended, and each call has its outcome. Any other world passes.
+func (w *world) checkQuiescent() {
 	for i := range w.workers {
 		if w.workers[i].busy {
 			return

@@ -7,8 +7,8 @@ import (
 )
 
 // TestSimWithoutARule takes away one rule after the other. The search has to
-// find the violation that the rule prevents. This shows that the checks find
-// anything at all.
+// find the violation that the rule prevents. So the checks can find a violation
+// of each of these kinds.
 func TestSimWithoutARule(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -14,9 +14,9 @@ type node struct {
 	step   step
 }
 
-// search visits the worlds of a scenario breadth first, at most limit of them,
-// and returns the shortest way to a violation. It says whole if it has visited
-// all.
+// search visits the worlds of a scenario breadth first, at most limit of them.
+// It returns the first violation, the shortest way to it, and the number of
+// visited worlds; whole reports whether they are all.
 func search(s scenario, r rules, limit int) (bad string, way []step, states int, whole bool) {
 	type place struct {
 		w  *world
@@ -43,7 +43,7 @@ func search(s scenario, r rules, limit int) (bad string, way []step, states int,
 		for _, st := range at.w.steps() {
 			n := at.w.clone()
 			n.do(st)
-			n.checkRest()
+			n.checkQuiescent()
 			if n.bad != "" {
 				return n.bad, path(at.id, st), len(nodes), false
 			}
@@ -91,6 +91,7 @@ func (w *world) key() []byte {
 	return numbers(b, w.crash, w.redel, w.forget, w.lose, w.cancel, w.fire, w.drain, bits(w.faulty))
 }
 
+// handlerKey appends the parts of a handler that tell worlds apart.
 func handlerKey(h handler, b []byte) []byte {
 	b = numbers(
 		b,

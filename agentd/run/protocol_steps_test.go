@@ -14,7 +14,7 @@ const (
 	deliver op = iota // message arg goes to a worker
 	// a worker takes its next step, in its arg-th way
 	move
-	learn // of cancel message arg
+	learn // a worker gets cancel message arg
 	crash // a worker dies
 	drain // a worker gives its trigger back, and says so first
 	// the lease of message arg ends
@@ -161,7 +161,7 @@ func (w *world) do(s step) {
 		w.trace("worker %d (#%d) %s, way %d: next %s", s.worker, trig, ats[was], s.arg, ats[h.at])
 	case learn:
 		w.learn(h, s.arg)
-		w.trace("worker %d hears of the cancel message of %s", s.worker, w.cancels[s.arg])
+		w.trace("worker %d gets the cancel message of %s", s.worker, w.cancels[s.arg])
 	case crash:
 		w.trace("worker %d (#%d) dies before %s", s.worker, h.seq(), ats[h.at])
 		w.crash--

@@ -52,7 +52,7 @@ func walk(t *rapid.T, s scenario) {
 		st := pick(t, steps)
 		way = append(way, st)
 		w.do(st)
-		w.checkRest()
+		w.checkQuiescent()
 		if w.bad != "" {
 			t.Fatalf("%s\n%s", w.bad, explain(s, rules{}, 4, way))
 		}

@@ -43,8 +43,8 @@ type handler struct {
 	// sequence that the next read has to contain
 	must  uint64
 	state run.State
-	slot  bool
-	// its first read is done
+	slot  bool // has a slot for the request to the model
+	// it has gone back to atRead once at least
 	turned bool
 	// the last read covered the reply subject too
 	replyRead bool
@@ -58,6 +58,7 @@ type handler struct {
 	logEnds bool // atCommit appends the end
 }
 
+// path is the path of the run that the handler moves.
 func (h *handler) path(w *world) subjects.Path { return w.stream[h.trig].path }
 
 // seq is the sequence of the trigger.

@@ -159,6 +159,8 @@ type world struct {
 	happened string // the last step, in a trace
 }
 
+// newWorld returns the world before the first delivery of the root's call or
+// submission.
 func newWorld(s scenario, r rules, workers int) *world {
 	w := &world{scenario: s, rules: r, budget: s.may, workers: make([]handler, workers)}
 	first := msg{kind: call, path: subjects.Root}
@@ -169,6 +171,7 @@ func newWorld(s scenario, r rules, workers int) *world {
 	return w
 }
 
+// clone returns a world on which a step changes nothing of w.
 func (w *world) clone() *world {
 	n := *w
 	n.stream = slices.Clip(w.stream) // stored messages never change
@@ -180,6 +183,8 @@ func (w *world) clone() *world {
 	return &n
 }
 
+// publish stores a message and makes it due if it triggers a worker. It returns
+// the sequence.
 func (w *world) publish(m msg) (seq uint64) {
 	w.stream = append(w.stream, m)
 	w.cons = append(w.cons, consumer{due: m.triggers()})
@@ -199,6 +204,7 @@ func (w *world) last(k kind, p subjects.Path) uint64 {
 	return 0
 }
 
+// has reports whether a message of a subject is stored.
 func (w *world) has(k kind, p subjects.Path) bool { return w.last(k, p) > 0 }
 
 // outcome returns the first outcome of a run among the first n messages.

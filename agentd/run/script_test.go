@@ -14,8 +14,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestScripts plays testdata/scripts. The command print prints the turns too,
-// and reset begins a new run. Each other command applies the event of its name:
+// TestScripts runs the scripts of testdata/scripts. The command print prints
+// the turns too, and reset begins a new run. Each other command applies the
+// event of its name:
 //
 //	called seq=1
 //	answered seq=2 trigger=1 [seen=1] calls=(a,b) [ops=(call,fork)]
@@ -252,7 +253,8 @@ func clock(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * ti
 // since prints the time that has passed since epoch.
 func since(t time.Time) string { return t.Sub(epoch).String() }
 
-// effectKey names an effect. A state owes no two effects of one name.
+// effectKey names an effect, in the words of testdata/scripts. A state owes no
+// two effects of one name.
 func effectKey(e run.Effect) string {
 	switch e := e.(type) {
 	case run.CallModel:

@@ -7,7 +7,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 )
 
-// toolEvents makes the events of a tool run, in stream order.
+// toolEvents makes and folds the events of a tool run, in stream order.
 type toolEvents struct {
 	t     *testing.T
 	state run.State
@@ -15,11 +15,13 @@ type toolEvents struct {
 	index int
 }
 
+// meta is the place of the next message: its sequence and its time.
 func (h *toolEvents) meta() run.Meta {
 	h.seq++
 	return run.Meta{Seq: h.seq, Time: epoch.Add(time.Duration(h.seq) * time.Second)}
 }
 
+// apply folds an event, which must not be refused.
 func (h *toolEvents) apply(e run.Event) {
 	h.t.Helper()
 	var err error
@@ -28,6 +30,7 @@ func (h *toolEvents) apply(e run.Event) {
 	}
 }
 
+// called begins a run whose tool asks a person after an unknown end.
 func (h *toolEvents) called() {
 	h.apply(run.Called{Meta: h.meta(), Input: run.Input{Tool: &run.ToolInput{Name: "pay", OnUnknown: run.UnknownAsk}}})
 }
@@ -49,8 +52,8 @@ func (h *toolEvents) held() {
 	}})
 }
 
-// word is a person's word about an attempt. It returns its sequence.
-func (h *toolEvents) word(as run.SettleAs, attempt string) uint64 {
+// settled is a person's settlement of an attempt. It returns its sequence.
+func (h *toolEvents) settled(as run.SettleAs, attempt string) uint64 {
 	h.apply(run.Settled{Meta: h.meta(), Settlement: run.Settlement{As: as, Attempt: attempt, Text: "a text"}})
 	return h.seq
 }
@@ -59,12 +62,13 @@ func (h *toolEvents) word(as run.SettleAs, attempt string) uint64 {
 func (h *toolEvents) want(phase run.Phase, owner uint64, then run.Effect) {
 	h.t.Helper()
 	if got := h.state.Outstanding().Then; h.state.Phase != phase || h.state.Owner != owner || got != then {
-		h.t.Errorf("%v of %d owes %#v, want %v of %d and %#v", h.state.Phase, h.state.Owner, got, phase, owner, then)
+		h.t.Errorf("phase %v, owner %d, effect %#v, want %v, %d, %#v",
+			h.state.Phase, h.state.Owner, got, phase, owner, then)
 	}
 }
 
-// TestSettledAgain: the word "again" allows one more attempt. Words about an
-// earlier attempt do nothing to a later one.
+// TestSettledAgain: the settlement "again" allows one more attempt. Settlements
+// of an earlier attempt do nothing to a later one.
 func TestSettledAgain(t *testing.T) {
 	h := &toolEvents{t: t}
 	h.called()
@@ -73,46 +77,47 @@ func TestSettledAgain(t *testing.T) {
 	h.want(run.Held, 1, run.HoldTool{HeldTool: run.HeldTool{
 		Since: epoch.Add(3 * time.Second), Until: epoch.Add(time.Hour), Why: "who knows",
 	}})
-	h.word(run.SettleDone, "zero")
+	h.settled(run.SettleDone, "zero")
 	if h.state.Phase != run.Held {
-		t.Fatalf("a word about another attempt made the run %v", h.state.Phase)
+		t.Fatalf("a settlement of another attempt made the run %v, want it %v", h.state.Phase, run.Held)
 	}
-	again := h.word(run.SettleAgain, "one")
+	again := h.settled(run.SettleAgain, "one")
 	h.want(run.Ready, again, run.CallTool{})
 	if !h.state.MayBeginAgain {
-		t.Error("the tool may not begin again")
+		t.Error("after the settlement the tool may not begin again, want that it may")
 	}
-	h.word(run.SettleDone, "one")
+	h.settled(run.SettleDone, "one")
 	h.want(run.Ready, again, run.CallTool{})
 	h.begun("two")
 	if h.state.MayBeginAgain || h.state.Hold != nil {
 		t.Errorf("after the second attempt the tool may begin again: %t, held: %v", h.state.MayBeginAgain, h.state.Hold)
 	}
 	h.held()
-	h.word(run.SettleDone, "one")
+	h.settled(run.SettleDone, "one")
 	if h.state.Phase != run.Held {
-		t.Fatalf("a word about the first attempt made the run %v", h.state.Phase)
+		t.Fatalf("a settlement of the first attempt made the run %v, want it %v", h.state.Phase, run.Held)
 	}
-	done := h.word(run.SettleDone, "two")
+	done := h.settled(run.SettleDone, "two")
 	h.want(run.Completed, done, run.PublishSettled{Result: "a text"})
 }
 
-// TestSettledFailed: after the word "fail" the run owes its failure. A later
-// cancel message changes nothing.
+// TestSettledFailed: after the settlement "fail" the run owes its failure. A
+// later cancel message changes nothing.
 func TestSettledFailed(t *testing.T) {
 	h := &toolEvents{t: t}
 	h.called()
 	h.begun("one")
 	h.held()
-	failed := h.word(run.SettleFail, "")
+	failed := h.settled(run.SettleFail, "")
 	end := run.End{Kind: run.KindUnknown, Text: "who knows A person has let the run fail: a text"}
 	h.want(run.Failed, failed, run.PublishFailure{End: end})
 	h.apply(run.Cancelled{Meta: h.meta(), End: run.End{Kind: run.KindCancelled, Text: "cancelled"}})
 	h.want(run.Failed, failed, run.PublishFailure{End: end})
 }
 
-// TestSettledIsFenced: a cancel message ends a held tool run by its log, and no
-// word settles it after that. A timer of turn 0 and an approval do nothing.
+// TestSettledIsFenced: a cancel message makes a held tool run owe its end to
+// the log, and no settlement counts after that. A timer of turn 0 and an
+// approval do nothing.
 func TestSettledIsFenced(t *testing.T) {
 	h := &toolEvents{t: t}
 	h.called()
@@ -121,11 +126,11 @@ func TestSettledIsFenced(t *testing.T) {
 	h.apply(run.TimedOut{Meta: h.meta()})
 	h.apply(run.Approved{Meta: h.meta(), Approval: run.Approval{Approve: true}})
 	if h.state.Phase != run.Held {
-		t.Fatalf("a timer or an approval made the run %v", h.state.Phase)
+		t.Fatalf("a timer or an approval made the run %v, want it %v", h.state.Phase, run.Held)
 	}
 	end := run.End{Kind: run.KindCancelled, Text: "cancelled"}
 	h.apply(run.Cancelled{Meta: h.meta(), End: end})
 	cancelled := h.seq
-	h.word(run.SettleAgain, "one")
+	h.settled(run.SettleAgain, "one")
 	h.want(run.Failed, cancelled, run.LogEnd{End: end})
 }

@@ -25,6 +25,7 @@ func apply(t *testing.T, s run.State, events ...run.Event) run.State {
 	return s
 }
 
+// called is the call of a run, with the sequence 1.
 func called() run.Called {
 	return run.Called{Meta: run.Meta{Seq: 1, Time: clock(1)}}
 }
@@ -52,12 +53,14 @@ func turnOf(seq, trigger uint64, index int, agents ...string) run.Answered {
 	return run.Answered{Meta: run.Meta{Seq: seq, Time: clock(int(seq))}, Entry: e}
 }
 
+// repliedWith is the outcome of a call.
 func repliedWith(seq uint64, turn, index int, o run.Outcome) run.Replied {
 	return run.Replied{Meta: run.Meta{Seq: seq, Time: clock(int(seq))}, Turn: turn, Index: index, Outcome: o}
 }
 
-// TestMaxTurns: a run fails after its fiftieth turn, however that turn ends.
-// The message that ends the turn owns the failure.
+// TestMaxTurns: a run fails after its fiftieth turn, however that turn ends. An
+// outcome or a timer that ends the turn owns the failure. A turn whose calls
+// are all refused leaves it to the owner of the turn.
 func TestMaxTurns(t *testing.T) {
 	s := apply(t, run.State{}, called())
 	seq := uint64(1)
@@ -92,7 +95,8 @@ func TestMaxTurns(t *testing.T) {
 		}
 	}
 	if refused.Owner != 1 || replied.Owner != seq+2 || timed.Owner != seq+2 {
-		t.Errorf("owners %d, %d, %d, want 1 and twice %d", refused.Owner, replied.Owner, timed.Owner, seq+2)
+		t.Errorf("owners %d (refused), %d (replied), %d (timed out), want 1 and twice %d",
+			refused.Owner, replied.Owner, timed.Owner, seq+2)
 	}
 }
 
@@ -118,7 +122,7 @@ func TestOutcomesInCallOrder(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]string{"first", "second", "third", "no such agent", "fourth"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("outcomes (-want +got):\n%s", diff)
 	}
 }
 
@@ -254,7 +258,7 @@ func TestBranches(t *testing.T) {
 		right := apply(t, s, turnOf(seq, 1, i, "!right"))
 		for want, s := range map[string]run.State{"left": left, "right": right} {
 			if got := s.Turns[i-1].Entry.Calls[0].Agent; got != want {
-				t.Fatalf("turn %d of the %s branch calls %s", i, want, got)
+				t.Fatalf("turn %d of the %s branch calls %s, want %s", i, want, got, want)
 			}
 		}
 		s = left
@@ -280,7 +284,7 @@ func TestPartial(t *testing.T) {
 		Waiting: []run.PartialCall{{2, 1, "a"}},
 	}
 	if diff := cmp.Diff(want, s.Partial()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("the partial (-want +got):\n%s", diff)
 	}
 }
 
@@ -306,7 +310,7 @@ func TestScheduleChangesNoSharedCalls(t *testing.T) {
 	}
 	for i, c := range e.Calls {
 		if !c.Deadline.IsZero() {
-			t.Errorf("call %d of the entry got the deadline %v", i, c.Deadline)
+			t.Errorf("call %d of the entry got the deadline %v, want none", i, c.Deadline)
 		}
 	}
 }

@@ -141,6 +141,7 @@ func (s *storedStream) compare(t *testing.T, l storedLine) {
 	}
 }
 
+// body is the body of the message.
 func (l storedLine) body() []byte {
 	if l.Body == nil {
 		return []byte(l.Text)
@@ -211,6 +212,7 @@ func stateLine(s run.State) string {
 	return line.String()
 }
 
+// childrenLine shows children in a line, each under a name.
 func childrenLine(name string, cs []run.Child) string {
 	var line strings.Builder
 	for _, c := range cs {
@@ -219,6 +221,7 @@ func childrenLine(name string, cs []run.Child) string {
 	return line.String()
 }
 
+// forksLine shows the calls of forks in a line.
 func forksLine(fs []run.Fork) string {
 	var line strings.Builder
 	for _, f := range fs {
@@ -227,6 +230,7 @@ func forksLine(fs []run.Fork) string {
 	return line.String()
 }
 
+// timeLine shows a time of day; "-" for the zero time.
 func timeLine(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -271,6 +275,7 @@ func stateText(s run.State) []string {
 	return lines
 }
 
+// mailText shows a message with its outcome, if it has one.
 func mailText(m run.Mail) string {
 	return fmt.Sprintf("%d key %s inline %t %s outcome %s", m.Seq, m.Key, m.Inline, short(m), short(m.Outcome))
 }

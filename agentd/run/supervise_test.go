@@ -37,18 +37,19 @@ func TestSupervisionOnlyGetsCloser(t *testing.T) {
 			agent = own.Agent
 		}
 		if both.Mode != max(own.Mode, above.Mode) || both.Agent != agent {
-			t.Fatalf("%+v within %+v is %+v", own, above, both)
+			t.Fatalf("%+v within %+v is %+v, want mode %v and agent %q",
+				own, above, both, max(own.Mode, above.Mode), agent)
 		}
 		for _, s := range []run.Supervision{own, above} {
 			if s.Mode == run.Human && (both.Timeout > s.Timeout || both.OnTimeout && !s.OnTimeout) {
-				t.Fatalf("%+v within %+v is %+v", own, above, both)
+				t.Fatalf("%+v within %+v is %+v, want no more than %+v grants", own, above, both, s)
 			}
 		}
 		if again := both.Within(above); again != both {
-			t.Fatalf("%+v within %+v is %+v, and then %+v", own, above, both, again)
+			t.Fatalf("%+v within %+v is %+v, and a second time %+v, want no change", own, above, both, again)
 		}
 		if same := above.Within(above); same != above {
-			t.Fatalf("%+v within itself is %+v", above, same)
+			t.Fatalf("%+v within itself is %+v, want no change", above, same)
 		}
 	})
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// draw makes an event. Most fit the state, and many do not.
+// draw draws an event. Most events fit the state. The others are of another
+// kind or turn, come late, or leave a hole in the log.
 func (w *walker) draw(t *rapid.T) run.Event {
 	s := w.state
 	m := run.Meta{Seq: s.Seq + uint64(rapid.IntRange(1, 3).Draw(t, "after"))}
@@ -306,19 +307,23 @@ func names(paths []subjects.Path) (all []string) {
 	return all
 }
 
+// drawEnd draws the end in a cancel message, or on the log.
 func drawEnd(t *rapid.T) *run.End {
 	k := rapid.SampledFrom([]run.Kind{run.KindCancelled, run.KindPoisoned, run.KindTimeout}).Draw(t, "end")
 	return &run.End{Kind: k, Text: string(k)}
 }
 
-// place names a call. It is the result of the call's child.
+// place names a call. A child of the walk has this name as its result.
 func place(turn, index int) string { return fmt.Sprint(turn, ".", index) }
 
+// isOutcomeStored reports whether an event is the run's own outcome, whose
+// sequence does not count.
 func isOutcomeStored(e run.Event) bool {
 	_, ok := e.(run.OutcomeStored)
 	return ok
 }
 
+// seqOf is the sequence of an event.
 func seqOf(e run.Event) uint64 {
 	switch e := e.(type) {
 	case run.Called:

@@ -10,7 +10,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// noteMail notes the mail in a folded event, and the state of the forks.
+// noteMail notes the mail in a folded event, and the forks that report idle.
 func (w *walker) noteMail(e run.Event) {
 	switch e := e.(type) {
 	case run.Mailed:
@@ -51,9 +51,10 @@ func (w *walker) noteSends(after run.State, e run.Event) {
 	}
 }
 
-// checkHeld: a turn waits for a person only in the mode Human, for a bounded
-// time within the run's own. No timer decides a turn after the run's time is
-// over. No supervisor decides a turn that it has not seen whole.
+// checkHeld: a turn waits for a person only in the mode Human or with tools
+// that a person approves, for a bounded time within the run's own. No timer
+// decides a turn after the run's time is over. No supervisor decides a turn
+// that it has not seen whole.
 func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 	for _, s := range []run.State{before, after} {
 		if s.Phase != run.Held || s.Input.Tool != nil {
@@ -62,7 +63,8 @@ func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 		turn := s.Turns[len(s.Turns)-1].Entry
 		if s.Start().Supervision.Mode != run.Human && turn.Approve == "" || turn.Timer.IsZero() ||
 			!turn.Until.IsZero() && turn.Timer.After(turn.Until) {
-			t.Fatalf("held until %v of %v: %+v", turn.Timer, turn.Until, s.Start().Supervision)
+			t.Fatalf("a turn is held until %v, with the run's end at %v, under %+v, with approval %q",
+				turn.Timer, turn.Until, s.Start().Supervision, turn.Approve)
 		}
 	}
 	if _, replied := e.(run.Replied); replied && before.Phase == run.Awaiting && len(after.Turns) == len(before.Turns) {
@@ -81,15 +83,15 @@ func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 	}
 }
 
-// checkSettled: a tool run that waits for a person goes on by a word about its
-// last attempt alone, or ends. Another attempt may begin only after the word
-// "again", once.
+// checkSettled: a tool run that waits for a person goes on only by a settlement
+// of its last attempt, or ends. Another attempt may begin only after the
+// settlement "again", once.
 func checkSettled(t *rapid.T, before, after run.State, e run.Event) {
 	if before.Input.Tool == nil || before.Seq == after.Seq {
 		return
 	}
-	word, settled := e.(run.Settled)
-	fits := settled && before.Phase == run.Held && (word.Attempt == "" || word.Attempt == before.Attempt.ID)
+	settlement, settled := e.(run.Settled)
+	fits := settled && before.Phase == run.Held && (settlement.Attempt == "" || settlement.Attempt == before.Attempt.ID)
 	if before.Phase == run.Held && after.Phase != run.Held && !fits {
 		_, stored := e.(run.OutcomeStored)
 		_, ended := e.(run.Ended)
@@ -102,11 +104,11 @@ func checkSettled(t *rapid.T, before, after run.State, e run.Event) {
 		run.SettleDone: run.Completed, run.SettleAgain: run.Ready, run.SettleFail: run.Failed,
 	}
 	switch {
-	case fits && (after.Phase != wants[word.As] || after.Owner != word.Seq):
-		t.Fatalf("the word %q made a held tool run %v, owned by %d", word.As, after.Phase, after.Owner)
+	case fits && (after.Phase != wants[settlement.As] || after.Owner != settlement.Seq):
+		t.Fatalf("the settlement %q made a held tool run %v, owned by %d", settlement.As, after.Phase, after.Owner)
 	case settled && !fits && after.Phase != before.Phase:
-		t.Fatalf("a word that fits no attempt made the run %v", after.Phase)
-	case after.MayBeginAgain && !before.MayBeginAgain && (!fits || word.As != run.SettleAgain):
+		t.Fatalf("a settlement that fits no attempt made the run %v", after.Phase)
+	case after.MayBeginAgain && !before.MayBeginAgain && (!fits || settlement.As != run.SettleAgain):
 		t.Fatalf("%T lets the tool begin again", e)
 	}
 	if _, started := e.(run.ToolStarted); started && after.MayBeginAgain && !after.Ended() {

@@ -57,11 +57,11 @@ func TestSimApply(t *testing.T) {
 type walker struct {
 	state   run.State
 	history []run.Event
-	// the model uses tools besides call_agent
+	// the model forks, and uses the tools of the style mail
 	mails bool
 	// the run is a tool run
 	tool bool
-	// sequences of the mail that came before the end
+	// sequences of the mail that came between the call and the end
 	mail        []uint64
 	people      bool // people interrupt the run
 	supervision run.Supervision
@@ -71,7 +71,7 @@ type walker struct {
 	kept    map[string]run.Outcome // the first outcome of each call
 	// sequence of the last message to each run
 	sent map[string]uint64
-	made map[subjects.Path]bool // runs that were to be called
+	made map[subjects.Path]bool // runs that a state owed to start
 	// forks that have reported idle, and were not written to since
 	idle map[string]bool
 	// deliveries with a return, by trigger; true if the return excuses them
@@ -281,14 +281,14 @@ func checkEnd(t *rapid.T, before, after run.State) {
 }
 
 // checkLogged: an end from outside is on the log before it is published. The
-// log entry fences other workers. A person's word about a tool is no end from
-// outside: the entry that holds the run fences other workers.
+// log entry fences other workers. A person's settlement of a tool's call is no
+// end from outside: the entry that holds the run fences other workers.
 func (w *walker) checkLogged(t *rapid.T, after run.State, e run.Event) {
 	ended := func(e run.Event) bool {
 		_, ok := e.(run.Ended)
 		last, final := e.(run.AnsweredWithoutCalls)
-		word, settled := e.(run.Settled)
-		return ok || final && last.Entry.Kind == run.EntryFinal || settled && word.As == run.SettleFail
+		settlement, settled := e.(run.Settled)
+		return ok || final && last.Entry.Kind == run.EntryFinal || settled && settlement.As == run.SettleFail
 	}
 	for _, owed := range after.Outstanding().All() {
 		c, publishes := owed.(run.PublishFailure)

@@ -8,9 +8,10 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestAgentsShow_SubAgentsConfigWhenSubAgentsIsNonEmpty: requirement 5.7.
-// Defaults are shown as they apply. The other fields are tested in
-// cmd/testdata/script/agents.txt.
+// TestAgentsShow_SubAgentsConfigWhenSubAgentsIsNonEmpty: requirement 5.7. The
+// settings of sub-agents are shown for an agent that has sub-agents, with
+// defaults for those that it does not set. cmd/testdata/script/agents.txt tests
+// the other fields.
 func TestAgentsShow_SubAgentsConfigWhenSubAgentsIsNonEmpty(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -40,7 +41,7 @@ func TestAgentsShow_SubAgentsConfigWhenSubAgentsIsNonEmpty(t *testing.T) {
 			tt.agent.Name, tt.agent.Model = "a", "openai/x"
 			want := "Name:           a\nModel:          openai/x\n" + tt.want + "Retry:          1 attempt\n"
 			if diff := cmp.Diff(want, describe(tt.agent)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("description (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ func TestArrived(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := arrived(tt.before, tt.now); got != tt.want {
-				t.Errorf("got %d, want %d", got, tt.want)
+				t.Errorf("got %d new entries, want %d", got, tt.want)
 			}
 		})
 	}

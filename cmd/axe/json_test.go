@@ -28,7 +28,7 @@ func folded(t *testing.T, events ...func(run.Meta) run.Event) run.State {
 
 func called(m run.Meta) run.Event { return run.Called{Meta: m} }
 
-// turn makes the first turn of a run, with calls.
+// turn makes the first turn of a run. Its answer has a tool call for each call.
 func turn(e run.Entry, calls ...run.Call) func(run.Meta) run.Event {
 	e.Index = 1
 	e.Kind = run.EntryTurn
@@ -42,12 +42,13 @@ func turn(e run.Entry, calls ...run.Call) func(run.Meta) run.Event {
 	return func(m run.Meta) run.Event { return run.Answered{Meta: m, Entry: e} }
 }
 
+// replied makes the outcome of a call of the first turn.
 func replied(index int, o run.Outcome) func(run.Meta) run.Event {
 	return func(m run.Meta) run.Event { return run.Replied{Meta: m, Turn: 1, Index: index, Outcome: o} }
 }
 
-// TestDetails: a call that was never published has no path. Its result is the
-// text that the model read.
+// TestDetails: a call that was never published has no path. Its output is the
+// text that the model read. An output of more than maxOutput bytes is cut.
 func TestDetails(t *testing.T) {
 	const withheld = "Nothing of this turn was carried out. Your supervisor says: no"
 	verdict := run.Outcome{Status: run.StatusCompleted, Result: `{"decision":"reorient","correction":"no"}`}
@@ -100,7 +101,7 @@ func TestDetails(t *testing.T) {
 				got[i].DurationMS = 0
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("details (-want +got):\n%s", diff)
 			}
 		})
 	}

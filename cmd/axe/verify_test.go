@@ -7,8 +7,8 @@ import (
 	"github.com/axebus/axe/internal/verify"
 )
 
-// TestVerdictNamesTrees: the verdict names the trees under way, up to a number,
-// and counts the wasted requests.
+// TestVerdictNamesTrees: the verdict names at most ten of the trees under way,
+// and counts the others and the wasted requests.
 func TestVerdictNamesTrees(t *testing.T) {
 	r := verify.Report{Trees: 2000, UnderWay: 1500}
 	for i := range 12 {
@@ -25,6 +25,6 @@ func TestVerdictNamesTrees(t *testing.T) {
 	}
 	r.UnderWay, r.UnderWayTrees = 1, r.UnderWayTrees[:1]
 	if got := underWay(r); got != "t00" {
-		t.Errorf("got %s for one tree under way, want t00", got)
+		t.Errorf("got %q for one tree under way, want t00", got)
 	}
 }

@@ -80,8 +80,8 @@ func TestScale(t *testing.T) {
 }
 
 // TestBusInUseIsKept: on a running bus a benchmark refuses a prefix that is in
-// use, and removes no stream. A task that no worker has taken is such a use. A
-// benchmark that is interrupted before it has looked removes no stream either.
+// use, and removes no stream. Here a task that no worker has taken uses it. A
+// benchmark that is interrupted before its check removes no stream either.
 func TestBusInUseIsKept(t *testing.T) {
 	t.Setenv(processEnv, "1")
 	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
@@ -133,7 +133,7 @@ func TestConfigIsChecked(t *testing.T) {
 		}
 		change(&cfg)
 		if _, err := bench.Run(t.Context(), cfg); err == nil || err.Error() != want {
-			t.Errorf("got %v, want %s", err, want)
+			t.Errorf("got the error %v, want %s", err, want)
 		}
 	}
 }

@@ -26,7 +26,8 @@ type agentFleet struct {
 	began  time.Time
 }
 
-// startAgents starts a server and three workers with this number of agents.
+// startAgents starts a server and three workers with the given number of
+// agents.
 func startAgents(t *testing.T, bin string, agents int) *agentFleet {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,10 +48,11 @@ func startAgents(t *testing.T, bin string, agents int) *agentFleet {
 	return f
 }
 
+// agentName returns the name of an agent by its number.
 func agentName(i int) string { return fmt.Sprintf("agent%05d", i) }
 
-// leaf submits a task to one of the agents, waits for the answer and returns
-// the time that it took.
+// leaf submits a task to an agent, waits for the answer and checks it. It
+// returns the time from the submission to the answer.
 func (f *agentFleet) leaf(ctx context.Context, t *testing.T, label string, agent int) time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, treeTimeout)
@@ -71,22 +73,27 @@ func (f *agentFleet) leaf(ctx context.Context, t *testing.T, label string, agent
 		})
 	}
 	if err != nil || o.Status != run.StatusCompleted || o.Result != label+"()" {
-		t.Errorf("%s of %s: %s %s%s, error %v", label, a, o.Status, o.Result, o.Error, err)
+		t.Errorf("%s of %s: got %s %s%s, error %v, want completed %s()",
+			label, a, o.Status, o.Result, o.Error, err, label)
 	}
 	return time.Since(begin)
 }
 
-// figures are the figures of a fleet.
+// figures holds the measured times of a fleet, and its rate.
 type figures struct {
-	start, latency time.Duration
+	// start is the time from the start of the server to the first answer.
+	start time.Duration
+	// latency is the median time of a leaf that works alone.
+	latency time.Duration
 	// rate is in leaves a second.
 	rate float64
 	// first is the latency of a leaf whose agent had no call before.
-	first   time.Duration
+	first time.Duration
+	// restart is the time from the death of the server to the next answer.
 	restart time.Duration
 }
 
-// String is the row of a table.
+// String returns the figures as the row of a table.
 func (m figures) String() string {
 	return fmt.Sprintf("%5.2fs  %7.2fms  %5.0f/s  %8.2fms  %6.2fs", m.start.Seconds(),
 		float64(m.latency)/float64(time.Millisecond), m.rate, float64(m.first)/float64(time.Millisecond),
@@ -97,9 +104,10 @@ func (m figures) String() string {
 // agent.
 const working = 10
 
-// measure takes the figures of a fleet, each with this number of trees. It
-// takes the figure of first calls after latency and rate, since the workers
-// then pull for many more agents for a while.
+// measure takes the figures of a fleet. A median is that of the given number of
+// trees, and the rate that of five times as many. The figure of first calls
+// comes after latency and rate, since the workers then pull for many more
+// agents for a while.
 func (f *agentFleet) measure(t *testing.T, trees int) (m figures) {
 	t.Helper()
 	ctx := t.Context()
@@ -124,7 +132,7 @@ func (f *agentFleet) measure(t *testing.T, trees int) (m figures) {
 }
 
 // median runs trees one after the other and returns the median of their times.
-// Tree i is of the agent further*i.
+// Tree i is a leaf of the agent further*i.
 func (f *agentFleet) median(ctx context.Context, t *testing.T, label string, trees, further int) time.Duration {
 	t.Helper()
 	var took []time.Duration
@@ -135,7 +143,8 @@ func (f *agentFleet) median(ctx context.Context, t *testing.T, label string, tre
 	return took[len(took)/2]
 }
 
-// together runs trees, 64 at once. Tree i is of the agent further*i.
+// together runs trees, at most 64 at once. Tree i is a leaf of the agent
+// further*i.
 func (f *agentFleet) together(ctx context.Context, t *testing.T, label string, trees, further int) {
 	t.Helper()
 	room := make(chan struct{}, 64)
@@ -151,8 +160,8 @@ func (f *agentFleet) together(ctx context.Context, t *testing.T, label string, t
 }
 
 // agentsAtWork compares three workers with 10,000 agents, ten of them at work,
-// and three with ten: their start, the latency and the rate of leaves, and the
-// time from the death of the server to the first leaf.
+// and three workers with ten agents: their start, the latency and the rate of
+// leaves, and the time from the death of the server to the next leaf.
 func agentsAtWork(t *testing.T, bin string, trees int) {
 	t.Helper()
 	if trees == 0 {
@@ -169,7 +178,7 @@ func agentsAtWork(t *testing.T, bin string, trees int) {
 		{"seconds to start", many.start.Seconds(), 10},
 		{"latency, of that with ten agents", float64(many.latency) / float64(few.latency), 1.5},
 		{"time of a leaf at full load, of that with ten agents", few.rate / many.rate, 1 / 0.8},
-		{"seconds from the server's restart to the first leaf", many.restart.Seconds(), 5},
+		{"seconds from the server's death to the next leaf", many.restart.Seconds(), 5},
 	} {
 		if bar.got > bar.most {
 			t.Errorf("%s: %.2f, want at most %.2f", bar.name, bar.got, bar.most)

@@ -21,7 +21,9 @@ const (
 	seedEnv  = "AXE_CHAOS_SEED"
 )
 
-// shortRun is the size of a scenario in a short run.
+// shortRun is the size of a scenario in a short run: the number of trees, of
+// faults before the load ends, and of fault sequences. With zeros there are 12
+// trees, one fault or more, and all sequences.
 type shortRun struct{ trees, atLeast, drills int }
 
 // scenario says which processes run, which faults strike them, and whether the
@@ -83,8 +85,8 @@ var scenarios = []scenario{
 	},
 }
 
-// sized fills in the fields that a scenario leaves out. Without a number of
-// trees it cuts the scenario down to its short run.
+// sized fills in the fields that a scenario leaves out, and returns the number
+// of trees. If that is 0, it cuts the scenario down to its short run.
 func (sc scenario) sized(trees int) (scenario, int) {
 	sc.nodes, sc.partitions = max(sc.nodes, 1), max(sc.partitions, 1)
 	sc.ackWait = cmp.Or(sc.ackWait, 2*time.Second)
@@ -99,7 +101,8 @@ func (sc scenario) sized(trees int) (scenario, int) {
 	return sc, trees
 }
 
-// TestChaos runs every scenario. Its first line of output has the seed.
+// TestChaos runs every scenario with AXE_CHAOS_TREES trees, and in a short run
+// if that is not set. Its first line of output has the seed.
 func TestChaos(t *testing.T) {
 	seed, trees := rand.Uint64N(1e6), 0
 	number(t, seedEnv, func(n int) { seed = uint64(n) })
@@ -142,7 +145,8 @@ func TestChaos(t *testing.T) {
 	t.Run("clocks", func(t *testing.T) { clocks(t, bin, trees) })
 }
 
-// perform runs a scenario with commands from the directory bin.
+// perform runs a scenario with the commands in the directory bin, and checks
+// its verdict and the stream.
 func (sc scenario) perform(t *testing.T, bin string, seed uint64, trees int) {
 	t.Helper()
 	h := newHarness(t, sc, bin)
@@ -151,8 +155,8 @@ func (sc scenario) perform(t *testing.T, bin string, seed uint64, trees int) {
 	t.Logf("seed %d | %d trees | %s | took %.1fs, a tree %.1fs at most", seed, l.ended.Load(), h.faults(),
 		time.Since(begin).Seconds(), time.Duration(l.longest.Load()).Seconds())
 	t.Logf("model asked %d, minimum %d, extra %d, allowed %d", v.asked, v.minimum, v.extra, v.allowed)
-	t.Logf("lost %d, doubled %d, misordered %d, tried again %d, gave up %d",
-		v.lost, v.doubled, v.misordered, l.retries.Load(), h.pool.unexpectedEnds.Load())
+	t.Logf("lost %d, doubled %d, wrong answers %d, tried again %d, gave up %d",
+		v.lost, v.doubled, v.wrongAnswers, l.retries.Load(), h.pool.unexpectedEnds.Load())
 	if kills := h.hits.count(killWorker); sc.name == "kill" && v.extra > kills*slots {
 		v.blame("%d kills of workers with %d slots cost %d requests", kills, slots, v.extra)
 	}
@@ -184,7 +188,8 @@ func (h *harness) verify(t *testing.T) {
 	}
 }
 
-// number reads a number from the environment, if it is set.
+// number passes the number in a variable of the environment to take, if the
+// variable is set.
 func number(t *testing.T, name string, take func(int)) {
 	t.Helper()
 	s := os.Getenv(name)
@@ -198,7 +203,7 @@ func number(t *testing.T, name string, take func(int)) {
 	take(n)
 }
 
-// binaries builds the commands once for all scenarios.
+// binaries builds the commands for all scenarios and returns their directory.
 func binaries(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

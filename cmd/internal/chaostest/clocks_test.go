@@ -27,8 +27,8 @@ type clockRow struct {
 	// The clock of the first worker or the server is set by this time when
 	// half of the trees have ended.
 	workerStep, serverStep time.Duration
-	// hang says that the model does not answer the leaves of the mids.
-	// Their calls have a short timeout.
+	// hang says that the model does not answer for the leaves of the mids.
+	// The calls of these leaves have a short timeout.
 	hang bool
 	// inShort says that a short run has this row.
 	inShort bool
@@ -123,7 +123,8 @@ func (row clockRow) start(t *testing.T, bin string) *fleet {
 	return f
 }
 
-// setTimeouts gives all calls of the agents in a directory a timeout.
+// setTimeouts gives all calls of the agents in a directory a timeout: that of
+// a hang for the calls of the mids if the model hangs, otherwise a long one.
 func (row clockRow) setTimeouts(agents string) error {
 	files, err := filepath.Glob(filepath.Join(agents, "*.toml"))
 	if err != nil {
@@ -223,14 +224,14 @@ func (row clockRow) perform(t *testing.T, bin string, trees int) string {
 		t.Errorf("%d faults of the product:\n%s", len(v.wrong), strings.Join(v.wrong[:min(20, len(v.wrong))], "\n"))
 	}
 	f.verify(t)
-	line := fmt.Sprintf("%-22s %5d  %5d  %4d  %5d  %5d  %-12s %.1fs", row.name, l.ended.Load(), v.misordered, v.lost,
+	line := fmt.Sprintf("%-22s %5d  %5d  %4d  %5d  %5d  %-12s %.1fs", row.name, l.ended.Load(), v.wrongAnswers, v.lost,
 		v.asked, v.extra, deadlines, took.Seconds())
 	t.Log(line)
 	return line
 }
 
-// step sets a clock when half of the trees have ended. While the model hangs it
-// does so in the middle of the first calls.
+// step sets the clock of a row with a step when half of the trees have ended.
+// If the model hangs, step sets it in the middle of the first calls that hang.
 func (row clockRow) step(ctx context.Context, f *fleet, l *load, trees int) error {
 	half := func() bool { return int(l.ended.Load()) >= trees/2 }
 	if row.hang {
@@ -257,8 +258,9 @@ func (row clockRow) step(ctx context.Context, f *fleet, l *load, trees int) erro
 	return nil
 }
 
-// awaitLog waits until a worker has logged the wrong clock. A worker measures
-// its clock every ten seconds.
+// awaitLog waits until the first worker has logged the wrong clock, and checks
+// that a worker with a right clock has not. A worker measures its clock every
+// ten seconds. A wrong clock of axe-submit is not logged.
 func (row clockRow) awaitLog(t *testing.T, f *fleet) {
 	t.Helper()
 	text := "this machine's clock differs from the server's"
@@ -282,7 +284,8 @@ func (row clockRow) awaitLog(t *testing.T, f *fleet) {
 	}
 }
 
-// hanging is the number of requests that the model will not answer.
+// hanging returns the number of turns that the model was asked and will not
+// answer.
 func (m *model) hanging() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -44,7 +44,8 @@ type fault struct {
 	// target is the number of a worker or node. The fault strikes the first
 	// free one from that number on.
 	target int
-	// duration is the duration of a fault that lasts, from 0 to 1.
+	// duration, from 0 to 1, scales the duration of a fault, or the delay
+	// of a slow connection.
 	duration float64
 }
 
@@ -63,10 +64,12 @@ type schedule struct {
 	rng *rand.Rand
 }
 
+// schedule returns the schedule of a seed for the sequence of a number.
 func (d faultSequence) schedule(seed uint64, number int) *schedule {
 	return &schedule{d, rand.New(rand.NewPCG(seed, uint64(number)))}
 }
 
+// next draws the next fault.
 func (s *schedule) next() fault {
 	return fault{
 		after:    s.every/2 + time.Duration(s.rng.Int64N(int64(s.every))),
@@ -91,8 +94,8 @@ type faultLog struct {
 	all []*injectedFault
 }
 
-// begin records a fault before it happens. The caller calls over when it is
-// over.
+// begin records a fault before it happens. The caller calls over when the
+// effects of the fault are over.
 func (h *faultLog) begin(k kind, worker string) (over func()) {
 	one := &injectedFault{kind: k, worker: worker, from: time.Now()}
 	h.log.log("%s %s", k, worker)
@@ -116,8 +119,8 @@ func (h *faultLog) moved(asset string) {
 	h.all = append(h.all, &injectedFault{kind: leaderMoved, from: now, to: now})
 }
 
-// count is the number of faults of a kind; of "" the number of all scheduled
-// faults.
+// count returns the number of faults of a kind. For the kind "" it returns the
+// number of all scheduled faults.
 func (h *faultLog) count(k kind) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

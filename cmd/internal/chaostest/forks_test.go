@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// forkMemory is the mail that a run with forks has read, and its waits.
+// forkMemory holds the forks of a run, the mail that it has read, and its
+// waits. The model reads them from the conversation.
 type forkMemory struct {
 	ids []string // of its forks
 	// last has the last answer of each fork, by id.
@@ -52,7 +53,7 @@ func (q parsedRequest) writesCommands() bool {
 	return tree != "" && (tree[len(tree)-1]-'0')%2 == 1
 }
 
-// slash is a call as a line of text.
+// slash returns a call of a tool as a slash command.
 func slash(tool string, arguments any) string {
 	args, _ := arguments.(map[string]string)
 	switch tool {
@@ -69,9 +70,10 @@ func slash(tool string, arguments any) string {
 	return "/slash check-mail"
 }
 
-// mail is the next action of a post or of one of its forks; the returned text
-// is a final answer. A fork answers, and answers once more to each message.
-// Every run waits for one thing at a time, so every tree takes the same turns.
+// mail makes the next calls of a post or of one of its forks. If it makes none,
+// the returned text is the answer. A fork answers, and answers once more to
+// each message. A run waits for one thing at a time, so every tree takes the
+// same turns.
 func (q parsedRequest) mail(invoke func(tool string, arguments any)) string {
 	p := q.post
 	parts := p.heard

@@ -47,9 +47,10 @@ func newFullDisk(t *testing.T) fullDisk {
 	return d
 }
 
+// ballast returns the file that fills the file system.
 func (d fullDisk) ballast() string { return filepath.Join(d.dir, "ballast") }
 
-// fill takes the rest of the room.
+// fill takes all the room that is left.
 func (d fullDisk) fill() error {
 	f, err := os.Create(d.ballast())
 	if err != nil {
@@ -69,12 +70,13 @@ func (d fullDisk) fill() error {
 	return nil
 }
 
+// empty frees the room that fill has taken.
 func (d fullDisk) empty() error { return os.Remove(d.ballast()) }
 
 // full fills the disk of the server while trees are under way. Each worker logs
-// the reason within a minute. After that a submitter is told within three
-// seconds, and no model is asked. With room again and a server that has been
-// restarted, all trees complete.
+// the reason within a minute. After that axe-submit fails within three seconds,
+// and the model is not asked. With room again and a restarted server, all trees
+// complete.
 func full(t *testing.T, bin string, trees int) {
 	t.Helper()
 	if trees == 0 {
@@ -136,14 +138,14 @@ func full(t *testing.T, bin string, trees int) {
 }
 
 // expectNoRoom expects that each worker logs within a minute that the disk is
-// full, and that a submitter is told within three seconds after that.
+// full, and that axe-submit then fails within three seconds with the next step.
 func (h *harness) expectNoRoom(ctx context.Context, t *testing.T) {
 	t.Helper()
 	filled := time.Now()
 	for i := range fleetSize {
 		for name := fmt.Sprintf("w%d", i+1); !h.log.saidSo(name, "stores nothing"); {
 			if time.Since(filled) > time.Minute {
-				t.Errorf("%s has not said within a minute that the disk is full", name)
+				t.Errorf("the worker %s has not logged within a minute that the disk is full", name)
 				break
 			}
 			if err := pause.For(ctx, 50*time.Millisecond); err != nil {

@@ -27,8 +27,9 @@ type harness struct {
 	model   *model
 	servers *servers
 	pool    *workerPool
-	hits    *faultLog
-	// lasting waits for the schedules, and for faults until they are undone.
+	hits    *faultLog // the faults so far
+	// lasting waits for the schedules, and for faults until they are
+	// undone.
 	lasting sync.WaitGroup
 }
 
@@ -61,7 +62,8 @@ func (h *harness) startFleet(t *testing.T, worker agentd) {
 	}
 }
 
-// newHarness starts the servers and the workers. The end of the test ends them.
+// newHarness starts the servers and the workers of a scenario. The end of the
+// test ends them.
 func newHarness(t *testing.T, sc scenario, bin string) *harness {
 	t.Helper()
 	agents, store := writeAgents(t), t.TempDir()
@@ -90,7 +92,7 @@ func newHarness(t *testing.T, sc scenario, bin string) *harness {
 	return h
 }
 
-// connect opens a connection when the workers have made the streams.
+// connect opens a connection and waits until the workers have made the streams.
 func (h *harness) connect(t *testing.T) *bus.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -149,7 +151,8 @@ func (h *harness) run(t *testing.T, seed uint64, trees int) (*verdict, *load) {
 	return h.judge(l, r), l
 }
 
-// reportProgress reports the progress of a run with AXE_CHAOS_TREES on stderr.
+// reportProgress writes the progress of a scenario to stderr until ctx ends, if
+// AXE_CHAOS_TREES is set.
 func (h *harness) reportProgress(ctx context.Context, l *load) {
 	for os.Getenv(treesEnv) != "" && pause.For(ctx, 5*time.Second) == nil {
 		fmt.Fprintf(
@@ -166,7 +169,7 @@ func (h *harness) reportProgress(ctx context.Context, l *load) {
 	}
 }
 
-// faults counts the faults by kind.
+// faults returns the number of faults of each kind as text.
 func (h *harness) faults() string {
 	kinds := map[kind]bool{}
 	for _, d := range h.drills {

@@ -13,23 +13,26 @@ import (
 	"time"
 )
 
-// tail is the number of lines that are printed when a scenario fails.
+// tail is the number of last lines that a journal keeps. They are printed when
+// a scenario fails.
 const tail = 400
 
-// journal keeps the last lines of output of all processes, and all lines if
-// there is a file.
+// journal keeps the last lines of output of all processes. If it has a file, it
+// writes all lines to the file.
 type journal struct {
 	start time.Time
 	mu    sync.Mutex
 	lines []string
-	next  int
-	file  io.Writer
-	// keep is a text, "" for none. kept has every line with it, which tail
-	// does not bound.
+	next  int       // lines so far
+	file  io.Writer // nil for none
+	// keep is a text, "" for none. kept holds all lines with that text, of
+	// any number.
 	keep string
 	kept []string
 }
 
+// newJournal makes a journal. If AXE_CHAOS_LOGS names a directory, the journal
+// has a file there.
 func newJournal(t *testing.T) *journal {
 	t.Helper()
 	j := &journal{start: time.Now(), lines: make([]string, tail)}
@@ -49,7 +52,7 @@ func newJournal(t *testing.T) *journal {
 	return j
 }
 
-// said is the kept output of one process.
+// said returns the output of one process among the last lines.
 func (j *journal) said(process string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -65,6 +68,7 @@ func (j *journal) said(process string) string {
 // log records an action of the test itself.
 func (j *journal) log(format string, args ...any) { j.line("chaos", fmt.Sprintf(format, args...)) }
 
+// line adds a line of output of a process.
 func (j *journal) line(process, text string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -79,8 +83,8 @@ func (j *journal) line(process, text string) {
 	}
 }
 
-// saidSo reports whether a process has said a text in a line of kept. An empty
-// name is any process.
+// saidSo reports whether a line of a process in kept has a text. An empty name
+// stands for any process.
 func (j *journal) saidSo(process, text string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -89,7 +93,7 @@ func (j *journal) saidSo(process, text string) bool {
 	})
 }
 
-// String is the kept output, oldest line first.
+// String returns the last lines, oldest first.
 func (j *journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

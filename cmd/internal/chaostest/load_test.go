@@ -31,7 +31,8 @@ type load struct {
 	// answer is the right answer of a tree; nil: that of a tree without
 	// failures.
 	answer func(label string) string
-	// read, if not nil, replaces the parts of an answer that may differ.
+	// read, if not nil, replaces the parts of an answer that may differ
+	// from those of the right answer.
 	read func(answer string) string
 	// submitter is the environment of axe-submit, and args its further
 	// arguments. With args axe-submit submits every tree, without them one
@@ -51,15 +52,16 @@ type load struct {
 	mu    sync.Mutex
 	wrong []string // mistakes found in trees
 	lost  int
-	// mixed is the number of wrong answers.
-	mixed int
+	// wrongAnswers is the number of trees that ended with another outcome
+	// than the right answer.
+	wrongAnswers int
 	// told is the number of trees of which the submitter was told that they
 	// were removed.
 	told int
 }
 
-// run submits the given number of trees, and more until enough returns true. It
-// returns when all have ended.
+// run submits the given number of trees, and more trees until enough returns
+// true. It returns when all of them have ended.
 func (l *load) run(ctx context.Context, trees int, enough func() bool) {
 	var all sync.WaitGroup
 	for range min(submitters, trees) {
@@ -77,7 +79,8 @@ func (l *load) run(ctx context.Context, trees int, enough func() bool) {
 	all.Wait()
 }
 
-// tree submits one tree and waits for its outcome.
+// tree submits one tree, waits for its outcome and checks it. The command
+// axe-submit submits one tree in 16, or all trees if it has arguments.
 func (l *load) tree(ctx context.Context, i int) {
 	ctx, cancel := context.WithTimeout(ctx, treeTimeout)
 	defer cancel()
@@ -110,12 +113,13 @@ func (l *load) tree(ctx context.Context, i int) {
 		l.lost++
 		l.wrong = append(l.wrong, fmt.Sprintf("%s has no outcome: %v", label, err))
 	case o.Status != run.StatusCompleted || l.reading(o.Result) != l.rightAnswer(label):
-		l.mixed++
-		l.wrong = append(l.wrong, fmt.Sprintf("%s: %s %s %s%s", label, o.Status, o.Kind, o.Result, o.Error))
+		l.wrongAnswers++
+		l.wrong = append(l.wrong, fmt.Sprintf("%s: got %s %s %s%s, want completed %s",
+			label, o.Status, o.Kind, o.Result, o.Error, l.rightAnswer(label)))
 	}
 }
 
-// reading returns an answer as it is compared.
+// reading returns an answer as it is compared with the right answer.
 func (l *load) reading(answer string) string {
 	if l.read != nil {
 		return l.read(answer)

@@ -19,9 +19,9 @@ type modelRequest struct {
 	left time.Time
 }
 
-// model is a model over HTTP, in the format of Ollama. It answers after its
-// latency and records each request with its worker and time. The path of the
-// URL begins with the worker's name.
+// model is a model over HTTP, in the format of Ollama. It answers after a
+// latency and records each request with its worker and time. The path of a
+// request begins with the worker's name.
 type model struct {
 	latency time.Duration
 	// hangs says which runs the model never answers; nil: none.
@@ -37,16 +37,18 @@ func newModel(latency time.Duration) *model {
 
 // parsedRequest is a request as the model reads it.
 type parsedRequest struct {
-	// label is the label of the run, which is its task.
+	// label is the task of the run, which names it within all trees.
 	label string
 	turn  int
-	// sub names the agents to delegate to, in turn.
+	// sub is the system prompt. It lists the agents to call, in their
+	// order.
 	sub     string
 	results []string // answers of the called runs
 	tools   map[string]bool
 	post    forkMemory
 }
 
+// parseRequest decodes a request of the model.
 func parseRequest(r *http.Request) (parsedRequest, error) {
 	var req struct {
 		Messages []struct{ Role, Content string }
@@ -86,9 +88,9 @@ func parseRequest(r *http.Request) (parsedRequest, error) {
 	return q, nil
 }
 
-// ServeHTTP makes three calls to the agents that the system prompt names, and
-// then answers with the run's label and the results in order. So each tree has
-// one right answer.
+// ServeHTTP answers a request after the latency of its turn, or not at all if
+// the model hangs for the run. The answer follows from the request alone, so
+// each tree has one right answer.
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q, err := parseRequest(r)
 	if err != nil {
@@ -118,7 +120,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// begun records the start of a request.
+// begun records the begin of a request and returns the record.
 func (m *model) begun(key turnKey, worker string) *modelRequest {
 	a := &modelRequest{worker: worker, begin: time.Now()}
 	m.mu.Lock()
@@ -128,16 +130,17 @@ func (m *model) begun(key turnKey, worker string) *modelRequest {
 	return a
 }
 
-// latencyOf is the latency of a turn, from half of the model's latency to one
-// and a half. It is the same for each request for the turn.
+// latencyOf returns the latency of a turn, from half of the model's latency to
+// one and a half. It is the same for each request for the turn.
 func (m *model) latencyOf(key turnKey) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key.String()))
 	return m.latency/2 + m.latency*time.Duration(h.Sum32()%1000)/1000
 }
 
-// answer delegates with the tools that the run was offered. It ends with
-// submit_result if that was offered, otherwise with a text.
+// answer delegates three times, with the tools that the run was offered. When
+// the run has the results, the answer is its label and the results in order, in
+// a call of submit_result if that was offered, otherwise as a text.
 func (q parsedRequest) answer() map[string]any {
 	text := q.label + "(" + strings.Join(q.results, " ") + ")"
 	var tasks []map[string]string
@@ -185,8 +188,8 @@ func (q parsedRequest) answer() map[string]any {
 	return map[string]any{"role": "assistant", "content": "", "tool_calls": calls}
 }
 
-// results are the answers in a tool call's result: one, or one for each spawned
-// run.
+// results returns the answers in the result of a tool call: one, or one for
+// each spawned run.
 func results(content string) (all []string) {
 	var spawned struct {
 		Results []struct {
@@ -205,7 +208,7 @@ func results(content string) (all []string) {
 	return all
 }
 
-// turnKey is one turn of one run, by the run's label.
+// turnKey identifies a turn by the label of its run and its number.
 type turnKey struct {
 	label string
 	turn  int
@@ -213,7 +216,7 @@ type turnKey struct {
 
 func (k turnKey) String() string { return fmt.Sprintf("%s#%d", k.label, k.turn) }
 
-// count is the number of requests so far.
+// count returns the number of requests so far.
 func (m *model) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

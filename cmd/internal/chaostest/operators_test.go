@@ -28,7 +28,8 @@ type slip struct {
 	mend func(ctx context.Context, js jetstream.JetStream) error
 	// says is a text that a worker logs within a minute; "" for none.
 	says string
-	// loses says that trees under way are lost. Each submitter is told.
+	// loses says that trees under way may be lost. The submitter of each of
+	// them is told.
 	loses bool
 	// queued is the number of further trees that are submitted while the
 	// workers are frozen. The slip is made before they thaw.
@@ -70,10 +71,12 @@ var slips = []slip{
 	},
 }
 
+// removeStream returns a slip that removes a stream.
 func removeStream(name string) func(context.Context, jetstream.JetStream) error {
 	return func(ctx context.Context, js jetstream.JetStream) error { return js.DeleteStream(ctx, name) }
 }
 
+// purgeStream returns a slip that removes all messages of a stream.
 func purgeStream(name string) func(context.Context, jetstream.JetStream) error {
 	return func(ctx context.Context, js jetstream.JetStream) error {
 		s, err := js.Stream(ctx, name)
@@ -84,6 +87,7 @@ func purgeStream(name string) func(context.Context, jetstream.JetStream) error {
 	}
 }
 
+// editRuns returns a slip that changes the configuration of the stream of runs.
 func editRuns(change func(*jetstream.StreamConfig)) func(context.Context, jetstream.JetStream) error {
 	return func(ctx context.Context, js jetstream.JetStream) error {
 		s, err := js.Stream(ctx, "AXE_RUNS")
@@ -112,8 +116,8 @@ func removeConsumers(ctx context.Context, js jetstream.JetStream) error {
 	return names.Err()
 }
 
-// operators lets an operator slip in each way, and prints a table. Without a
-// number of trees it makes some of the slips, beside 24 trees each.
+// operators makes one slip after the other, and prints a table. Without a
+// number of trees it makes some of the slips, each beside 24 trees.
 func operators(t *testing.T, bin string, trees int) {
 	t.Helper()
 	short := trees == 0
@@ -150,8 +154,9 @@ func (s slip) start(t *testing.T, bin string) *harness {
 	return h
 }
 
-// perform makes a slip beside trees. Each tree has its right answer, or its
-// submitter is told that it is lost. It returns the row of the table.
+// perform makes a slip while trees are under way, and checks them. Each tree
+// has its right answer or, if the slip may lose trees, its submitter is told.
+// It returns the row of the table.
 func (s slip) perform(t *testing.T, bin string, trees int) string {
 	t.Helper()
 	h := s.start(t, bin)
@@ -170,7 +175,7 @@ func (s slip) perform(t *testing.T, bin string, trees int) string {
 	slip.Go(func() {
 		after, err := s.make(ctx, h, l, trees, &queued)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("the slip: %v", err)
 		}
 		if s.says != "" {
 			noticed = fmt.Sprintf("%.1fs", after.Seconds())
@@ -184,7 +189,7 @@ func (s slip) perform(t *testing.T, bin string, trees int) string {
 	h.lasting.Wait()
 	extra := h.model.extra()
 	if !s.asksAgain && extra > 0 {
-		t.Errorf("the model was asked again for %d turns, though no worker has died", extra)
+		t.Errorf("the model was asked again for %d turns, want 0, since no worker has died", extra)
 	}
 	if l.told < s.queued {
 		t.Errorf("%d submitters were told that their tree is lost, want at least %d", l.told, s.queued)
@@ -284,7 +289,7 @@ func tells(o run.Outcome, err error) bool {
 		err == nil && o.Status != run.StatusCompleted && strings.Contains(o.Error, run.ErrRemoved.Error())
 }
 
-// extra is the number of requests for turns that were asked for before.
+// extra returns the number of requests for turns that were asked for before.
 func (m *model) extra() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

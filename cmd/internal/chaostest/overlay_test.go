@@ -55,6 +55,7 @@ func chaosError() int64 { return atomic.LoadInt64(chaosSeconds) }
 // seconds: eight bytes in the order of this machine.
 type offClock struct{ file string }
 
+// newOffClock makes a clock with an error.
 func newOffClock(t *testing.T, by time.Duration) offClock {
 	t.Helper()
 	c := offClock{filepath.Join(t.TempDir(), "clock")}
@@ -64,7 +65,7 @@ func newOffClock(t *testing.T, by time.Duration) offClock {
 	return c
 }
 
-// set sets the clock. The processes see it at once.
+// set sets the error of the clock. The processes see it at once.
 func (c offClock) set(by time.Duration) error {
 	f, err := os.OpenFile(c.file, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -79,7 +80,8 @@ func (c offClock) set(by time.Duration) error {
 func (c offClock) env() string { return clockEnv + "=" + c.file }
 
 // clockBinaries builds agentd, axe-submit and this test with a clock that can
-// be set. The test's binary is a server. The other commands are those of bin.
+// be set, and returns their directory. The binary of the test is named server,
+// since it runs as one. The command axe is the one in bin.
 func clockBinaries(t *testing.T, bin string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -133,6 +135,7 @@ func timeOverlay(t *testing.T, dir string) string {
 	return overlay
 }
 
+// goroot returns the directory of the Go installation.
 func goroot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {

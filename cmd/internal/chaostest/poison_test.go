@@ -140,7 +140,7 @@ func newPoisonTest(t *testing.T, bin string, ackWait time.Duration) *poisonTest 
 	return w
 }
 
-// announced waits until all agents are known.
+// announced waits until all agents are in the directory.
 func (w *poisonTest) announced(ctx context.Context) error {
 	for _, agent := range []string{"lead", "good", "bad"} {
 		for known := false; !known; {
@@ -185,7 +185,7 @@ func (w *poisonTest) lead(ctx context.Context, agent, key string, n, atOnce int)
 	return took, g.Wait()
 }
 
-// p99 is the 99th percentile of durations.
+// p99 returns the 99th percentile of durations, or 0 without any.
 func p99(took []time.Duration) time.Duration {
 	if len(took) == 0 {
 		return 0
@@ -209,10 +209,11 @@ func (r *record) ended(agent, key string) (outcomes []storedTurn, took []time.Du
 	return outcomes, took
 }
 
-// poison makes n calls that kill their workers, beside n calls that do not, and
-// more of the latter as long as the former last. Each killing call ends as a
-// dead letter, and its caller is told. The log has the time of the other calls,
-// beside the killing ones and alone.
+// poison makes n calls that kill their workers and, beside them, n calls that
+// do not. As long as the killing calls last, it makes more of the others. Each
+// killing call ends as poisoned, with a dead letter, and its caller completes.
+// The output has the times of the other calls, alone and beside the killing
+// calls.
 func poison(t *testing.T, bin string, n int, ackWait time.Duration) {
 	t.Helper()
 	w := newPoisonTest(t, bin, ackWait)
@@ -235,7 +236,7 @@ func poison(t *testing.T, bin string, n int, ackWait time.Duration) {
 	bad.Go(func() {
 		defer ended.Store(true)
 		if _, err := w.lead(ctx, "bad", "bad", n, n); err != nil {
-			t.Error(err)
+			t.Errorf("trees with calls that kill their workers: %v", err)
 		}
 	})
 	var treesBeside []time.Duration

@@ -26,7 +26,8 @@ type workerPool struct {
 	lastWords atomic.Value
 }
 
-// place holds one worker after the other. proc is the present one.
+// place holds one worker after the other. proc is the present worker, and gen
+// the number of workers so far.
 type place struct {
 	pool    *workerPool
 	number  int
@@ -83,8 +84,8 @@ func (a agentd) newPool(t *testing.T, g *group, s *servers, proxied int) *worker
 	return c
 }
 
-// fill starts a new worker in the place of one that has ended, unless another
-// goroutine has done so.
+// fill starts a new worker in the place of the worker after, which has ended,
+// unless another goroutine has done so. after is nil for the first worker.
 func (b *place) fill(after *process) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,14 +125,16 @@ func (c *workerPool) each(do func(*process)) {
 	}
 }
 
+// worker returns the present worker of the place.
 func (b *place) worker() *process {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.proc
 }
 
-// take finds a place that no fault strikes at this moment, from a number on,
-// with a proxy if proxied is set. The caller unlocks its fault.
+// take finds a place that no fault strikes at this moment, from a number on. If
+// proxied is set, the place has a proxy. take locks the place's fault, and the
+// caller unlocks it. take returns nil if there is no such place.
 func (c *workerPool) take(from int, proxied bool) *place {
 	for i := range c.places {
 		b := c.places[(from+i)%len(c.places)]

@@ -27,6 +27,7 @@ type group struct {
 	over   bool // no process may start
 }
 
+// newGroup makes a group without processes. Its leader ends with the test.
 func newGroup(t *testing.T, log *journal) *group {
 	t.Helper()
 	keeper := exec.Command(os.Args[0]) //nolint:noctx // ends with the pipe
@@ -75,7 +76,7 @@ type process struct {
 	err   error         // the error of its end
 }
 
-// start runs a command in the group. Its output goes to the journal.
+// start runs a command in the group. Its standard error goes to the journal.
 func (g *group) start(name string, cmd *exec.Cmd) (*process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: g.leader}
 	cmd.WaitDelay = time.Second
@@ -131,7 +132,8 @@ func (p *process) drain(atMost time.Duration) error {
 	}
 }
 
-// stop freezes the process until cont.
+// stop freezes the process until cont is called.
 func (p *process) stop() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
 
+// cont ends a freeze.
 func (p *process) cont() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }

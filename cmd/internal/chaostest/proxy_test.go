@@ -20,6 +20,7 @@ type proxy struct {
 	delay  time.Duration
 }
 
+// newProxy starts a proxy, which ends with the test.
 func newProxy(t *testing.T, target string) *proxy {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -30,7 +31,8 @@ func newProxy(t *testing.T, target string) *proxy {
 	close(p.open)
 	var pipes sync.WaitGroup
 	pipes.Go(func() { p.accept(t.Context(), &pipes) })
-	// The test's context is over by now, so no connection is held any more.
+	// The test's context ends before its cleanups, and no connection is
+	// held after that.
 	t.Cleanup(func() {
 		_ = l.Close()
 		p.cut()
@@ -39,6 +41,7 @@ func newProxy(t *testing.T, target string) *proxy {
 	return p
 }
 
+// accept serves connections until the listener is closed.
 func (p *proxy) accept(ctx context.Context, pipes *sync.WaitGroup) {
 	for {
 		near, err := p.Accept()
@@ -58,8 +61,8 @@ func (p *proxy) accept(ctx context.Context, pipes *sync.WaitGroup) {
 	}
 }
 
-// pipe copies data one way. Data that was read during a hold is passed on
-// later, as TCP does when a network recovers.
+// pipe copies data one way. It passes on data that was read during a hold when
+// the hold ends, as TCP does when a network recovers.
 func (p *proxy) pipe(ctx context.Context, from, to net.Conn) {
 	defer func() {
 		_, _ = from.Close(), to.Close()
@@ -112,6 +115,7 @@ func (p *proxy) hold() {
 	p.open = make(chan struct{})
 }
 
+// release ends a hold.
 func (p *proxy) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,8 +12,9 @@ import (
 	"github.com/axebus/axe/internal/pause"
 )
 
-// awaitQuiet waits until no message on the bus needs any more work. That must
-// come after all trees have ended.
+// awaitQuiet waits until no message on the bus needs any more work. It returns
+// an error if that takes more than a minute. The caller calls it when all trees
+// have ended.
 func (h *harness) awaitQuiet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -44,8 +45,8 @@ func (h *harness) awaitQuiet(ctx context.Context) error {
 	}
 }
 
-// pending names the consumers with messages that are not acknowledged; "" for
-// none.
+// pending describes the consumers with messages to deliver or to acknowledge.
+// It returns "" without any.
 func pending(ctx context.Context, js jetstream.JetStream) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -83,7 +84,7 @@ func pending(ctx context.Context, js jetstream.JetStream) (string, error) {
 		return "", err
 	}
 	if found < 2 {
-		return fmt.Sprintf("%d streams are found", found), nil
+		return fmt.Sprintf("only %d streams are found", found), nil
 	}
 	return strings.Join(left, "; "), nil
 }

@@ -23,16 +23,19 @@ type storedTurn struct {
 type record struct {
 	space subjects.Space
 	calls map[subjects.Run]call
-	// outcomes has the outcomes by the subject that they belong on.
+	// outcomes holds the outcomes by the subject on which they are stored,
+	// in stream order.
 	outcomes map[string][]storedTurn
-	turns    map[turnKey]storedTurn
-	mail     map[subjects.Tree]mailCount
-	dead     []string
-	all      []bus.Stored
+	// turns holds the turns of the logs, and last turns.
+	turns map[turnKey]storedTurn
+	mail  map[subjects.Tree]mailCount
+	// dead describes the dead letters.
+	dead []string
+	all  []bus.Stored
 }
 
-// tell lists the stored messages of a run's tree.
-func (r *record) tell(label string) string {
+// treeMessages lists the stored messages of the tree of a run, one a line.
+func (r *record) treeMessages(label string) string {
 	var b strings.Builder
 	tree, _, _ := strings.Cut(label, ".")
 	for _, m := range r.all {
@@ -43,9 +46,12 @@ func (r *record) tell(label string) string {
 	return b.String()
 }
 
-// mailCount counts the mail between the runs of a tree.
+// mailCount counts the mail between the runs of a tree: all messages, and those
+// that were stored for a second time.
 type mailCount struct{ all, doubled int }
 
+// call is the call of a run. Its label is the task or, for a call of a tool,
+// the address of the tool run.
 type call struct {
 	label, reply string
 	at           time.Time
@@ -83,6 +89,7 @@ func readRecord(ctx context.Context, conn *bus.Conn) (*record, error) {
 	return r, nil
 }
 
+// take adds a message to the record.
 func (r *record) take(m bus.Stored) error {
 	at, err := r.space.Parse(m.Subject)
 	if err != nil {
@@ -120,8 +127,8 @@ func (r *record) take(m bus.Stored) error {
 	return nil
 }
 
-// lastTurn records the last turn of a run. Its answer is the outcome. The first
-// outcome counts.
+// lastTurn records the last turn of a run, whose answer is its outcome o. Of
+// several outcomes the first counts.
 func (r *record) lastTurn(o run.Outcome, at subjects.Address, m bus.Stored) error {
 	if len(r.outcomes[m.Subject]) > 1 || o.Turns == 0 {
 		return nil

@@ -14,17 +14,18 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// backedUp has the streams of a backup in the order of docs/operations.md.
+// backedUp lists the streams of a backup in the order of docs/operations.md.
 var backedUp = []string{"AXE_SUBMIT", "AXE_RUNS", "KV_AXE_AGENTS", "OBJ_AXE_OBJECTS"}
 
 // lostAfter is the time from the backup to the loss of the server.
 const lostAfter = 3 * time.Second
 
-// restored loses a server with its disk while trees are under way. Another one
-// takes its place with the streams of a backup that was made while the first
-// one worked. The workers stay and know the answers. So each tree has its right
-// answer, and the model is asked again for at most half of the turns since the
-// backup.
+// restored loses a server with its disk while trees are under way. Another
+// server takes its place, with the streams of a backup that was made before. A
+// tree has its right answer, or was submitted after the backup, and its
+// submitter is told that it is lost. The workers live on and know the answers
+// since the backup. So the model is asked again for at most half of those
+// turns.
 func restored(t *testing.T, bin string, trees int) {
 	t.Helper()
 	if trees == 0 {
@@ -66,9 +67,9 @@ func restored(t *testing.T, bin string, trees int) {
 	h.verify(t)
 }
 
-// loseServer backs up the server, loses it, and starts another one in its
-// place. It returns the number of requests to the model between the backup and
-// the loss.
+// loseServer backs up the server, kills it, and starts another server with the
+// restored streams at its address. It returns the number of requests to the
+// model from the start of the backup to the kill.
 func (h *harness) loseServer(t *testing.T, node *node) (asked int, _ error) {
 	t.Helper()
 	ctx := t.Context()

@@ -37,8 +37,8 @@ type rollout struct {
 	drains int
 
 	worker agentd
-	fleet  []*process
-	began  int
+	fleet  []*process // oldest first
+	began  int        // workers so far
 }
 
 // sizedRollout returns the size of the scenario. Without a number of trees it
@@ -95,7 +95,7 @@ func (r *rollout) join() error {
 	return nil
 }
 
-// roll replaces the oldest worker again and again. A drain lasts longer than
+// roll replaces the oldest worker again and again. A drain may last longer than
 // the time between two drains.
 func (r *rollout) roll(ctx context.Context) error {
 	var leaving errgroup.Group
@@ -117,7 +117,7 @@ func (r *rollout) roll(ctx context.Context) error {
 	return leaving.Wait()
 }
 
-// perform lets all trees complete in a fleet that rolls, and compares the
+// perform lets all trees complete while the fleet rolls, and compares the
 // requests to the model with those that the drains have aborted.
 func (r *rollout) perform(t *testing.T, bin string) {
 	t.Helper()
@@ -156,11 +156,11 @@ func (r *rollout) perform(t *testing.T, bin string) {
 		t.Errorf("%d of %d trees are wrong:\n%s", len(wrong), r.trees, strings.Join(wrong[:min(5, len(wrong))], "\n"))
 	}
 	if asked > r.trees+aborted {
-		const text = "the model was asked %d times for %d trees, with %d requests in flight at drains"
+		const text = "the model was asked %d times, want at most once for each of %d trees and %d requests at drains"
 		t.Errorf(text, asked, r.trees, aborted)
 	}
 	if wasted < aborted {
-		t.Errorf("axe verify counts %d wasted requests, and drains have aborted %d", wasted, aborted)
+		t.Errorf("axe verify counts %d wasted requests, want at least the %d that drains have aborted", wasted, aborted)
 	}
 	if err := r.awaitQuiet(ctx); err != nil {
 		t.Error(err)
@@ -177,12 +177,13 @@ func (r *rollout) tree(ctx context.Context, l *load, label string) string {
 	}
 	o, err := l.client.Wait(ctx, client.TreeID(label))
 	if err != nil || o.Status != run.StatusCompleted || o.Result != label+"()" {
-		return fmt.Sprintf("%s: %s %s %s%s, error %v", label, o.Status, o.Kind, o.Result, o.Error, err)
+		return fmt.Sprintf("%s: got %s %s %s%s, error %v, want completed %s()",
+			label, o.Status, o.Kind, o.Result, o.Error, err, label)
 	}
 	return ""
 }
 
-// wasted returns the number of wasted requests that axe verify counts.
+// wasted returns the number of wasted requests that axe verify reports.
 func (r *rollout) wasted(ctx context.Context, t *testing.T) int {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, filepath.Join(r.bin, "axe"), "verify", "--all", "-o", "json",
@@ -200,7 +201,7 @@ func (r *rollout) wasted(ctx context.Context, t *testing.T) int {
 	return report.Wasted
 }
 
-// aborted is the number of requests that have ended without an answer.
+// aborted returns the number of requests that the model has not answered.
 func (m *model) aborted() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

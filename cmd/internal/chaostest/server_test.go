@@ -28,15 +28,17 @@ const serverEnv = "AXE_CHAOS_SERVER"
 type node struct {
 	Name, Store string
 	Port        int
-	// Cluster is the server's port for the other nodes; 0: there are none.
+	// Cluster is the server's port for the other nodes. It is 0 for a
+	// server without other nodes.
 	Cluster int
-	Routes  string // to the others
+	Routes  string // to all nodes
 
 	proc *process
 	gen  int // number of starts
 }
 
-// serve runs a server process.
+// serve runs the server of a node, whose JSON is config. It returns an error or
+// never.
 func serve(config string) error {
 	var n node
 	if err := json.Unmarshal([]byte(config), &n); err != nil {
@@ -83,6 +85,8 @@ type servers struct {
 	in *agentd
 }
 
+// newServers makes n nodes with stores below the directory store. No node is
+// started.
 func newServers(t *testing.T, g *group, n int, store string) *servers {
 	t.Helper()
 	s := &servers{group: g, program: os.Args[0]}
@@ -102,7 +106,7 @@ func newServers(t *testing.T, g *group, n int, store string) *servers {
 	return s
 }
 
-// freePort is a port without a listener at this moment.
+// freePort returns a port without a listener at this moment.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -113,7 +117,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // of a TCP listener
 }
 
-// urls are the addresses for clients.
+// urls returns the addresses for clients, with commas between them.
 func (s *servers) urls() string {
 	var all []string
 	for _, n := range s.nodes {
@@ -124,7 +128,8 @@ func (s *servers) urls() string {
 
 func (n *node) addr() string { return fmt.Sprintf("127.0.0.1:%d", n.Port) }
 
-// command runs a node. A worker that contains a node has a new name each time.
+// command returns the command of a node. A worker that contains a node has a
+// new name each time.
 func (s *servers) command(n *node) (*exec.Cmd, error) {
 	n.gen++
 	if s.in != nil {
@@ -174,8 +179,8 @@ func (s *servers) up(ctx context.Context, n *node) error {
 	}
 }
 
-// leader is the node that leads the stream of runs; the first node where there
-// is one.
+// leader returns the node that leads the stream of runs. A server without
+// other nodes is the leader.
 func (s *servers) leader(ctx context.Context) (*node, error) {
 	if len(s.nodes) == 1 {
 		return s.nodes[0], nil

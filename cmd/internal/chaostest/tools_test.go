@@ -35,8 +35,8 @@ const toolSlots = 8
 // tool.
 const toolsOfTree = 5
 
-// useTools returns the calls of a run with tools, and its answer if it has
-// their results.
+// useTools makes the calls of a run with tools. If the run has their results,
+// it returns the answer instead.
 func (q parsedRequest) useTools(invoke func(tool string, arguments any)) (answer string) {
 	tree, _, below := strings.Cut(q.label, ".")
 	file := tree + "/a.txt"
@@ -62,13 +62,14 @@ func answerWithTools(tree string) string {
 	return fmt.Sprintf(all, tree)
 }
 
-// mayHaveHappened is the result of a call that may have taken effect.
+// mayHaveHappened matches the result of a call that may have taken effect.
 var mayHaveHappened = regexp.MustCompile(`it may have taken effect: worker \S+ began it \S+ ago ` +
 	`and did not report \(key (T\d+)\.r-1-0\)\. Find out before you do it again\.`)
 
-// known replaces the result of a lead's command that may have taken effect by
-// the one that it has otherwise. The verdict compares it with its outcome.
-func known(answer string) string {
+// assumeDone replaces, in the answer of a tree, the result of the lead's
+// command that may have taken effect by the result of a command that did.
+// judgeTools checks the outcome of such a command.
+func assumeDone(answer string) string {
 	tree, _, _ := strings.Cut(answer, "(")
 	return mayHaveHappened.ReplaceAllStringFunc(answer, func(result string) string {
 		if mayHaveHappened.FindStringSubmatch(result)[1] != tree {
@@ -120,12 +121,14 @@ type toolFleet struct {
 // startTools starts the server and the workers.
 func startTools(t *testing.T, bin string, latency time.Duration) *toolFleet {
 	t.Helper()
-	store, agents, work := t.TempDir(), t.TempDir(), t.TempDir()
+	store := t.TempDir()
+	agents, work := t.TempDir(), t.TempDir()
 	if err := writeToolAgents(agents, work); err != nil {
 		t.Fatal(err)
 	}
 	h, worker := newFleet(t, bin, store, latency)
-	h.name, h.ackWait, worker.ackWait, worker.agents = "tools", 2*time.Second, 2*time.Second, agents
+	h.name, h.ackWait = "tools", 2*time.Second
+	worker.ackWait, worker.agents = h.ackWait, agents
 	worker.args = []string{"--tool-slots", strconv.Itoa(toolSlots)}
 	h.drills = []faultSequence{{200 * time.Millisecond, []kind{killWorker}}}
 	if err := h.servers.up(t.Context(), h.servers.nodes[0]); err != nil {
@@ -141,8 +144,9 @@ func startTools(t *testing.T, bin string, latency time.Duration) *toolFleet {
 	return &toolFleet{harness: h, work: work}
 }
 
-// tools kills workers whose agents use tools. No effect that may happen once
-// happens twice, and no outcome says more or less than has happened.
+// tools kills workers while commands of their agents run. A command that may
+// run once does not run twice, and each outcome agrees with the effects of its
+// command.
 func tools(t *testing.T, bin string, seed uint64, trees int) {
 	t.Helper()
 	latency := 200 * time.Millisecond
@@ -156,7 +160,7 @@ func tools(t *testing.T, bin string, seed uint64, trees int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.load = &load{h: f.harness, client: client.New(conn), lead: lead, answer: answerWithTools, read: known}
+	f.load = &load{h: f.harness, client: client.New(conn), lead: lead, answer: answerWithTools, read: assumeDone}
 	begin := time.Now()
 	f.underKills(t, seed, trees)
 	took := time.Since(begin)
@@ -173,7 +177,7 @@ func tools(t *testing.T, bin string, seed uint64, trees int) {
 	t.Logf("%d calls of tools: %d may have taken effect, and %d of these have; %d happened again with the same key",
 		v.calls, v.unknown, v.happened, v.again)
 	t.Logf("lost %d, doubled %d, wrong %d, tried again %d, gave up %d",
-		v.lost, v.doubled, f.load.mixed, f.load.retries.Load(), f.pool.unexpectedEnds.Load())
+		v.lost, v.doubled, f.load.wrongAnswers, f.load.retries.Load(), f.pool.unexpectedEnds.Load())
 	if n := f.pool.unexpectedEnds.Load(); n > 0 {
 		v.blame("%d workers gave up; the output of the last one:\n%v", n, f.pool.lastWords.Load())
 	}

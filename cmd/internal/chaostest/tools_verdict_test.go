@@ -10,7 +10,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// toolVerdict is the result of the scenario of tools.
+// toolVerdict is the result of the scenario tools.
 type toolVerdict struct {
 	verdict
 	calls int
@@ -21,9 +21,10 @@ type toolVerdict struct {
 	again int
 }
 
-// effects are the effects of commands: for each key and effect its nonces.
+// effects holds the nonces of the commands that have run, one for each time.
 type effects map[effectOf][]string
 
+// effectOf is the key of a call, and the tool effect of its command.
 type effectOf struct {
 	key    string
 	effect run.ToolEffect
@@ -66,7 +67,7 @@ func (f *toolFleet) judgeTools(r *record) *toolVerdict {
 			continue
 		case len(outcomes) > 1:
 			v.doubled += len(outcomes) - 1
-			v.blame("%s has %d outcomes:\n%s", at, len(outcomes), r.tell(at.Tree.String()))
+			v.blame("%s has %d outcomes:\n%s", at, len(outcomes), r.treeMessages(at.Tree.String()))
 		}
 		if c.tool == nil {
 			continue
@@ -104,17 +105,18 @@ func (f *toolFleet) judgeTools(r *record) *toolVerdict {
 }
 
 // excused checks that the worker of a call that may have taken effect was
-// killed after it had begun the call. The server may store its last write after
-// its death.
+// killed between the begin of the call and its outcome. The server may store
+// the last write of a worker after the worker's death.
 func (f *toolFleet) excused(v *toolVerdict, r *record, at subjects.Run, o storedTurn) {
 	begun := r.turns[turnKey{r.calls[at].label, 1}]
 	if !f.hits.struck(begun.worker, begun.at, o.at, clockSlack, killWorker) {
-		v.blame("%s is unknown, though its worker %s was not killed:\n%s", at, begun.worker, r.tell(at.Tree.String()))
+		v.blame("%s is unknown, though its worker %s was not killed:\n%s",
+			at, begun.worker, r.treeMessages(at.Tree.String()))
 	}
 }
 
-// call compares the outcome of a call with its effects, and takes them out of
-// all.
+// call compares the outcome of a call with the effects of its command, and
+// removes these from all.
 func (v *toolVerdict) call(at subjects.Run, in *run.ToolInput, o storedTurn, all effects) {
 	if o.kind != "" && o.kind != run.KindUnknown {
 		v.blame("%s at %s ended as %s", in.Name, at, o.kind)

@@ -22,7 +22,7 @@ const (
 	mailOfTree = width + 2
 )
 
-// turnsOf is the number of turns of a run, by its label.
+// turnsOf returns the number of turns of a run, by its label.
 func turnsOf(label string) int {
 	switch at := strings.Split(label, "."); {
 	case len(at) == 2 && at[1] == "1": // a post
@@ -35,7 +35,7 @@ func turnsOf(label string) int {
 	return 2
 }
 
-// turnsOfTree is the number of turns of all runs of a tree.
+// turnsOfTree returns the number of turns of all runs of a tree.
 func turnsOfTree() int {
 	n := turnsOf("T")
 	for i := range width {
@@ -51,8 +51,9 @@ func turnsOfTree() int {
 // onceMore is the message to the first fork of a post.
 const onceMore = "once more"
 
-// writeAgents makes the directory of the agents. Their prompts name the agents
-// to call.
+// writeAgents makes the agents of a tree and returns their directory. The
+// system prompt of an agent lists the agents that its model calls, in their
+// order.
 func writeAgents(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,7 +77,8 @@ func writeAgents(t *testing.T) string {
 	return dir
 }
 
-// rightAnswer is the answer of a run with this number of levels below it.
+// rightAnswer returns the answer that a run must have. Below is the number of
+// levels of runs below it.
 func rightAnswer(label string, below int) string {
 	var parts []string
 	for i := range width {
@@ -91,5 +93,6 @@ func rightAnswer(label string, below int) string {
 	return label + "(" + strings.Join(parts, " ") + ")"
 }
 
-// treeLabel is the task of a tree's lead, and the tree's id.
+// treeLabel returns the label of a tree by its number: the task of its lead,
+// and its id.
 func treeLabel(i int) string { return fmt.Sprintf("T%05d", i) }

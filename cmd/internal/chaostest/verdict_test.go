@@ -11,24 +11,28 @@ import (
 
 // verdict is the result of a scenario.
 type verdict struct {
-	// lost counts missing outcomes, doubled second outcomes and second mail,
-	// and misordered wrong answers.
-	lost, doubled, misordered int
-	// asked counts requests to the model, and minimum the turns of all trees.
+	// lost counts missing outcomes, doubled outcomes and mail that were
+	// stored twice, and wrongAnswers trees without the right answer.
+	lost, doubled, wrongAnswers int
+	// asked counts requests to the model, and minimum the turns of all
+	// trees.
 	asked, minimum int
 	// extra counts repeated requests, and allowed the requests that a fault
 	// struck.
 	extra, allowed int
-	wrong          []string
+	// wrong describes all mistakes.
+	wrong []string
 }
 
-// clockSlack is the time after the storing of an answer in which a worker may
-// still ask, if it read the run before.
+// clockSlack is the time for which an effect may come after its cause. A worker
+// that has read a run may still ask its model for so long after another worker
+// has stored the answer.
 const clockSlack = 500 * time.Millisecond
 
-// holdingUp are the faults that hold a worker up.
+// holdingUp lists the faults that hold a worker up.
 var holdingUp = []kind{stopWorker, holdConn, slowConn, haltServer, dragServer}
 
+// blame adds a mistake.
 func (v *verdict) blame(format string, args ...any) {
 	v.wrong = append(v.wrong, fmt.Sprintf(format, args...))
 }
@@ -38,11 +42,11 @@ func (v *verdict) blame(format string, args ...any) {
 func (h *harness) judge(l *load, r *record) *verdict {
 	trees := int(l.ended.Load())
 	v := &verdict{
-		lost:       l.lost,
-		misordered: l.mixed,
-		wrong:      l.wrong,
-		asked:      h.model.count(),
-		minimum:    trees * turnsOfTree(),
+		lost:         l.lost,
+		wrongAnswers: l.wrongAnswers,
+		wrong:        l.wrong,
+		asked:        h.model.count(),
+		minimum:      trees * turnsOfTree(),
 	}
 	h.runs(v, r, trees)
 	h.model.mu.Lock()
@@ -53,7 +57,7 @@ func (h *harness) judge(l *load, r *record) *verdict {
 				"turn %s was asked, which is beyond the last turn of its run: %s\n%s",
 				key,
 				h.describeTurn(asks, r.turns[key]),
-				r.tell(key.label),
+				r.treeMessages(key.label),
 			)
 		}
 		slices.SortFunc(asks, func(a, b *modelRequest) int { return a.begin.Compare(b.begin) })

@@ -28,6 +28,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// TestCode: each error has its exit code, also if it is wrapped. The code of
+// Fail comes before that of the error in it.
 func TestCode(t *testing.T) {
 	for _, test := range []struct {
 		err  error
@@ -48,7 +50,7 @@ func TestCode(t *testing.T) {
 		{Fail(130, fmt.Errorf("detached: %w", subjects.ErrToken)), 130},
 	} {
 		if got := Code(test.err); got != test.want {
-			t.Errorf("%v: got %d, want %d", test.err, got, test.want)
+			t.Errorf("%v: got exit code %d, want %d", test.err, got, test.want)
 		}
 	}
 }
@@ -78,11 +80,13 @@ func TestFailed(t *testing.T) {
 	} {
 		err := Failed(test.outcome)
 		if got := Code(err); got != test.want || err != nil && err.Error() != test.line {
-			t.Errorf("%+v: got %d, %v, want %d, %s", test.outcome, got, err, test.want, test.line)
+			t.Errorf("%+v: got exit code %d, error %v, want %d, %s", test.outcome, got, err, test.want, test.line)
 		}
 	}
 }
 
+// TestSize: Set reads a number of bytes, with or without a binary unit, and
+// reads the text that String returns.
 func TestSize(t *testing.T) {
 	sizes := map[string]int64{
 		"1": 1, "1000": 1000, "1024": 1 << 10, "1KiB": 1 << 10, "64MiB": 64 << 20, "2GiB": 2 << 30,
@@ -105,8 +109,11 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestDefinitions: the agent of a file that becomes invalid is kept. The agent
-// of a removed file is not. Each error is logged once.
+// TestDefinitions: the files of agents change from step to step. The agent of a
+// file that becomes invalid is kept, and that of a removed file is not. All
+// agents are kept while the directory cannot be read. A file that was never
+// valid is reported with its problem. Each error is logged once, and so is that
+// there are no agents.
 func TestDefinitions(t *testing.T) {
 	var log bytes.Buffer
 	d := definitions{dir: "agents", log: slog.New(slog.NewTextHandler(&log, nil)), level: slog.LevelError}
@@ -184,8 +191,8 @@ func TestDefinitionsOfToolsets(t *testing.T) {
 	}
 }
 
-// TestFindAgentNotFound: a missing file and a missing directory are errors of
-// the configuration.
+// TestFindAgentNotFound: a missing file and a missing directory have the exit
+// code of an error of the configuration.
 func TestFindAgentNotFound(t *testing.T) {
 	_, err := FindAgent(t.TempDir(), "a")
 	if Code(err) != CodeConfig || !strings.HasPrefix(err.Error(), "agent config not found: a: ") {
@@ -242,7 +249,7 @@ func TestDialFlags(t *testing.T) {
 		test.want.Name = "test"
 		ignore := cmp.Options{cmpopts.IgnoreFields(bus.Dial{}, "Closed"), cmpopts.IgnoreUnexported(bus.Dial{})}
 		if diff := cmp.Diff(test.want, got.Dial, ignore); diff != "" {
-			t.Errorf("%v (-want +got):\n%s", test.args, diff)
+			t.Errorf("%v: connection (-want +got):\n%s", test.args, diff)
 		}
 		if p := got.Space.Prefix(); p != test.prefix {
 			t.Errorf("%v: got prefix %s, want %s", test.args, p, test.prefix)
@@ -282,7 +289,7 @@ func TestWithCause(t *testing.T) {
 	}
 }
 
-// TestSeconds: the drawings show a duration in a few columns.
+// TestSeconds: seconds shortens a duration to a few columns.
 func TestSeconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0.0s", 1540 * time.Millisecond: "1.5s", 61 * time.Second: "1m01s",
@@ -294,6 +301,7 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
+// TestSecondsString: a duration of a flag is printed without zero units.
 func TestSecondsString(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0", -time.Second: "-1s", 10 * time.Second: "10s", 2 * time.Minute: "2m", 90 * time.Second: "1m30s",
@@ -329,6 +337,8 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// TestSecondsSet: Set reads whole seconds or a duration of Go, and reads the
+// text that String returns.
 func TestSecondsSet(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"120": 120 * time.Second, "0": 0, "-1": -time.Second, "2m30s": 150 * time.Second,
@@ -364,7 +374,7 @@ func TestPatienceCountsTheSubmission(t *testing.T) {
 		synctest.Wait()
 		for _, ctx := range []context.Context{submission, wait} {
 			if err := context.Cause(ctx); !errors.Is(err, errImpatient) {
-				t.Errorf("after ten seconds: %v, want %v", err, errImpatient)
+				t.Errorf("after ten seconds: got the cause %v, want %v", err, errImpatient)
 			}
 		}
 	})

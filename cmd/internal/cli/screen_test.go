@@ -53,6 +53,7 @@ func (term *terminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// newline moves to the next row. In the last row it scrolls.
 func (term *terminal) newline() {
 	if term.row++; term.row == term.height {
 		term.row--
@@ -69,8 +70,9 @@ func (s *scriptedTree) show(t *testing.T, screen *Screen, line string) {
 	}
 }
 
-// TestScreen draws a tree that grows and shrinks. Lines are written above it.
-// No row of an earlier drawing stays on the terminal or in the scrollback.
+// TestScreen draws a tree that grows and shrinks, and writes lines above it. No
+// row of an earlier drawing stays on the terminal or in the scrollback. After
+// Silence a line is not written.
 func TestScreen(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	synctest.Test(t, func(t *testing.T) {
@@ -114,7 +116,7 @@ func TestScreen(t *testing.T) {
 			"· lead tree  turn 2 is due  all of it", "└─ ✓ 6 done", "after",
 		}
 		if diff := cmp.Diff(want, lines); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+			t.Errorf("lines of the terminal (-want +got):\n%s", diff)
 		}
 	})
 }

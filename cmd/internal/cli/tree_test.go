@@ -65,7 +65,8 @@ func TestTree(t *testing.T) {
 				for line := range strings.Lines(d.Input) {
 					for _, e := range s.apply(t, line) {
 						tree.Apply(e)
-						// The local time depends on the machine.
+						// The local time depends on the
+						// machine.
 						_, text, _ := strings.Cut(Line(e), " ")
 						out.WriteString(text + "\n")
 					}
@@ -117,7 +118,7 @@ type message struct {
 }
 
 // apply folds the message of a line, and returns the events that follow from
-// it. A live event is returned and not folded.
+// it. It returns a live event without folding it.
 func (s *scriptedTree) apply(t *testing.T, line string) []client.Event {
 	t.Helper()
 	m := parseMessage(t, line)
@@ -210,6 +211,7 @@ func (m *message) event(t *testing.T, meta run.Meta) run.Event {
 	return nil
 }
 
+// parseMessage parses a line of a script, which TestTree describes.
 func parseMessage(t *testing.T, line string) *message {
 	t.Helper()
 	line, text, _ := strings.Cut(strings.TrimSpace(line), " text=")
@@ -365,8 +367,8 @@ func parseCall(t *testing.T, text, refusal string, child subjects.Path) run.Call
 	return c
 }
 
-// TestTreeDrawsAnything: a drawing fits into its frame after any events, also
-// after events in an order that no worker writes.
+// TestTreeDrawsAnything: a drawing fits into its frame after each of many
+// events, in orders that no worker writes, and with wide characters in a task.
 func TestTreeDrawsAnything(t *testing.T) {
 	calls := "b!,b,:fork,:wait@r-1-0+r,:wait,:kill@r-1-0,:check_mail"
 	paths := []string{"r-3-1-2-0", "r-1-0", "r", "r-2-11", "r-2-9", "r-1-0-1-0"}
@@ -404,10 +406,10 @@ func checkFrame(t *testing.T, tree *Tree, f Frame) {
 	lines := tree.Lines(f)
 	for _, l := range lines {
 		if f.Width > 0 && cells(l) > f.Width {
-			t.Fatalf("%q has %d columns, want %d at most", l, cells(l), f.Width)
+			t.Fatalf("line %q: got %d columns, want at most %d", l, cells(l), f.Width)
 		}
 	}
 	if f.Height > 0 && len(lines) > f.Height {
-		t.Fatalf("%d lines, want %d at most", len(lines), f.Height)
+		t.Fatalf("drawing: got %d lines, want at most %d", len(lines), f.Height)
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestBuildString: a build in one line, for each kind of build record.
+// TestBuildString: String describes a build in one line, for each way in which
+// the go command records a build.
 func TestBuildString(t *testing.T) {
 	const commit = "b5e3e66b5a72ac1e4878a51fb485fe1949bd0c84"
 	vcs := func(dirty string) []debug.BuildSetting {
