@@ -164,7 +164,8 @@ func TestTempIsRemoved(t *testing.T) {
 }
 
 // TestEnvironmentIsComplete: a program has the variables in Env, a TMPDIR of
-// its own, and those that the shell sets. It inherits no variable of the worker.
+// its own, and the variables that the shell sets. It inherits none of the
+// worker's.
 func TestEnvironmentIsComplete(t *testing.T) {
 	t.Setenv("AXE_TEST_SECRET", "secret")
 	c := setUp(t)
