@@ -189,6 +189,7 @@ func TestArtifactNotStored(t *testing.T) {
 // that attempt.
 func TestArtifactCrashTable(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	// The command's output begins with one x for each time that it has run.
 	command := "echo x >> effects; cat effects; seq 1000"
 	own, written := []string{"r-1-0.txt"}, []string{"a.md"}

@@ -167,7 +167,7 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric(median(woken).Seconds()/median(fresh).Seconds(), "woken/leaf")
 }
 
-// forkingAgent returns the agent lead, whose runs may fork.
+// forkingAgent returns the agent lead. Its runs may fork.
 func forkingAgent() configs.Agent {
 	a := benchAgent("lead")
 	mailing(&a)

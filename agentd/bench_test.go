@@ -130,7 +130,7 @@ func (w *world) call(b *testing.B, agent subjects.Agent) {
 	<-done
 }
 
-// benchAgent returns an agent whose system prompt names its sub-agent.
+// benchAgent returns an agent. Its system prompt names its sub-agent.
 func benchAgent(name string, subs ...string) configs.Agent {
 	return configs.Agent{
 		Name: name, Model: "in/process", SystemPrompt: strings.Join(subs, ""), SubAgents: subs,

@@ -384,7 +384,7 @@ func TestCancelManyAtWork(t *testing.T) {
 		last := time.Duration(0)
 		for _, a := range h.requests("") {
 			last = max(last, a.began.Sub(cut))
-			if a.ended.Sub(cut) > time.Second {
+			if a.ended.IsZero() || a.ended.Sub(cut) > time.Second {
 				t.Errorf("the request for %s ended %v after the cancel message, want 1 s at most",
 					a.agent, a.ended.Sub(cut))
 			}

@@ -200,7 +200,7 @@ func TestTimersThatFireEarly(t *testing.T) {
 func TestEarlyTimerWhereAWorkerDies(t *testing.T) {
 	t.Parallel()
 	thorough(t)
-	atEachStep(t, 2, func(h *harness, at int) (reached bool) {
+	atEachStep(t, 2, 2, func(h *harness, at int) (reached bool) {
 		h.agents = []configs.Agent{define("lead", []string{"lonely"}, timeout(120))}
 		h.models["lead"] = turns(calls(call("lonely", "x")), joinsResults)
 		h.announce("lonely")

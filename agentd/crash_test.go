@@ -44,7 +44,7 @@ func TestCrashAnywhere(t *testing.T) {
 // for each step. The tree must take at least 60 steps.
 func killAtEachStep(t *testing.T, agents []configs.Agent, stride int) {
 	t.Helper()
-	steps := atEachStep(t, stride, func(h *harness, at int) (reached bool) {
+	atEachStep(t, 60, stride, func(h *harness, at int) (reached bool) {
 		h.useTreeAgents(agents)
 		f := &faultAt{step: at, strike: func(s step) { s.worker.kill() }}
 		root, o := f.runTree(h)
@@ -53,25 +53,24 @@ func killAtEachStep(t *testing.T, agents []configs.Agent, stride int) {
 		h.expectRepeatsInFlight(h.checkTree(root.Tree), "victim")
 		return f.struck()
 	})
-	if steps < 60 {
-		t.Errorf("the worker took %d steps, want 60 at least", steps)
-	}
 }
 
-// atEachStep runs a tree for each step of a worker until a tree ends before the
-// worker reaches the step. It returns the number of steps. Without
-// -rapid.checks it takes one step in stride, from a random one, and with -short
-// a quarter of those.
-func atEachStep(t *testing.T, stride int, runTree func(h *harness, at int) (reached bool)) (steps int) {
+// atEachStep runs a tree for each step of a worker, from the first one, until a
+// tree ends before the worker reaches the step. It fails the test if a worker
+// takes fewer than least steps. Without -rapid.checks it takes one step in
+// stride, from a random one of the first, and with -short one in twelve of
+// those. It may then miss that a worker takes too few.
+func atEachStep(t *testing.T, least, stride int, runTree func(h *harness, at int) (reached bool)) {
 	t.Helper()
 	switch {
 	case full:
 		stride = 1
 	case testing.Short():
-		stride *= 4
+		stride *= 12
 	}
-	at := 1 + rand.IntN(stride)
-	for reached := true; reached; at += stride {
+	at := 1 + rand.IntN(min(stride, least))
+	for {
+		reached := false
 		withHarness(t, func(h *harness) {
 			t.Logf("fault at step %d", at)
 			reached = runTree(h, at)
@@ -79,9 +78,15 @@ func atEachStep(t *testing.T, stride int, runTree func(h *harness, at int) (reac
 		if t.Failed() {
 			t.Fatalf("fault at step %d", at)
 		}
+		if !reached {
+			break
+		}
+		at += stride
 	}
-	t.Logf("a fault at every %dth of %d steps", stride, at-1)
-	return at - 1
+	if at <= least {
+		t.Errorf("the worker did not reach step %d, want it to take %d steps at least", at, least)
+	}
+	t.Logf("a fault at every %dth step; step %d was not reached", stride, at)
 }
 
 // faultAt is a fault that strikes a worker, the victim, at one of its steps.
@@ -158,7 +163,7 @@ func TestZombieAnywhere(t *testing.T) {
 	for name, agents := range crashTrees {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			atEachStep(t, 48, func(h *harness, at int) (reached bool) {
+			atEachStep(t, 60, 48, func(h *harness, at int) (reached bool) {
 				h.useTreeAgents(agents)
 				f := &faultAt{step: at}
 				f.strike = func(step) {

@@ -672,7 +672,7 @@ func TestHarness(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
 		h.models["lead"] = turns(calls(call("leaf", "one"), call("leaf", "two")), joinsResults)
-		h.models["leaf"] = delayed(10*time.Minute, repeats)
+		h.models["leaf"] = delayed(time.Minute, repeats)
 		victim := h.startWorker("victim", workerOptions{atStep: func(s step) error {
 			if s.Op == "write" && s.After && strings.HasSuffix(s.Subject, ".log") {
 				s.worker.kill()

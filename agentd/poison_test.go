@@ -71,7 +71,10 @@ func TestPoisonedTurn(t *testing.T) { testPoisoned(t, false) }
 
 // TestPoisonedOutcome: a run ends as poisoned when its outcome could not be
 // stored in too many deliveries.
-func TestPoisonedOutcome(t *testing.T) { testPoisoned(t, true) }
+func TestPoisonedOutcome(t *testing.T) {
+	thorough(t)
+	testPoisoned(t, true)
+}
 
 // TestPoisonedChild: the parent of a poisoned child gets the failure as the
 // result of its call, and goes on.

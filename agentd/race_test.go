@@ -17,6 +17,7 @@ import (
 // effects that the other worker's entry owes.
 func TestRaceLost(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for name, r := range map[string]race{
 		"entry of the root":    {log: ".r.log", write: ".r.log"},
 		"entry of a child":     {log: ".r-1-1.log", write: ".r-1-1.log"},

@@ -215,7 +215,7 @@ func (s scenario) config() agentd.Config {
 	return c
 }
 
-// limitSize bounds the depth and the fan, for walks whose runs take many turns.
+// limitSize bounds the depth and the fan, for walks of runs with many turns.
 func (s scenario) limitSize() scenario {
 	s.Depth = min(s.Depth, 2)
 	s.Fan = min(s.Fan, 2)

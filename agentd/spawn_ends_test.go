@@ -24,6 +24,7 @@ import (
 // timeout ends it. All three begin at once.
 func TestSpawnEnds(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.spawningLead(
 			[]string{"leaf"},

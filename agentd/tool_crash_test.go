@@ -42,11 +42,15 @@ var toolDeaths = []toolDeath{
 // the effect and after the outcome. The effects are counted outside the worker.
 // An effect that may happen once happens once at most. Its outcome is unknown
 // if the worker died between the entry of its begin and the outcome. Any other
-// effect may happen twice, with the same key.
+// effect may happen twice, with the same key. With -short the built-in tool
+// alone is tried.
 func TestToolCrashTable(t *testing.T) {
 	t.Parallel()
 	for _, test := range toolCrashes {
 		for name, kind := range toolKinds {
+			if testing.Short() && name != "built-in" {
+				continue
+			}
 			t.Run(name+" "+test.name(), func(t *testing.T) {
 				t.Parallel()
 				serve, effects := kind(t, configs.ToolConfig{Effect: test.effect})

@@ -3,6 +3,7 @@ package agentd_test
 import (
 	"flag"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strconv"
@@ -24,12 +25,12 @@ import (
 // TestSimWorkersDie takes random walks: four workers, each with a fault, serve
 // the trees of a scenario. Every tree has a possible outcome, every message on
 // the stream keeps the rules, and no model is asked without need. Without
-// -rapid.checks it takes three walks.
+// -rapid.checks it takes three walks, and with -short one.
 func TestSimWorkersDie(t *testing.T) {
 	t.Parallel()
 	walks := 0
 	rapid.Check(t, func(t *rapid.T) {
-		if walks == 3 && !full {
+		if walks == walksOf(3) {
 			return
 		}
 		walks++
@@ -44,6 +45,19 @@ func TestSimWorkersDie(t *testing.T) {
 // targets walks, sim and proofs of the Makefile do. Tests that kill a worker at
 // every step then leave out no step.
 var full bool
+
+// walksOf returns the number of random walks that a test takes: some of them
+// without -rapid.checks, a third of those with -short, and otherwise all that
+// the flag allows.
+func walksOf(some int) int {
+	switch {
+	case full:
+		return math.MaxInt
+	case testing.Short():
+		return max(1, some/3)
+	}
+	return some
+}
 
 // TestMain reads the flags before any test starts, since tests run in parallel.
 // At least four do: some of them wait for a server in real time.

@@ -11,7 +11,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// farT opens a connection whose ScanLimit is one message: ReadSince reads by
+// farT opens a connection with a ScanLimit of one message: ReadSince reads by
 // subject if the messages are farther away. It also returns a run.
 func farT(t *testing.T) (*Conn, subjects.Run) {
 	t.Helper()
@@ -114,6 +114,9 @@ func TestManySubjectsAreScanned(t *testing.T) {
 // TestManyBytesAreScanned: a server ends a read by subject when it has sent 64
 // MiB, so that messages may be missing. ReadSince then reads the run by scan.
 func TestManyBytesAreScanned(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	c, r := farT(t)
 	body := make([]byte, 4<<20)
 	for i := range 18 {

@@ -14,7 +14,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// store writes a message whose body is the JSON of a value.
+// store writes a message with the JSON of a value as its body.
 func (h *harness) store(subject string, body any) {
 	h.t.Helper()
 	b, err := json.Marshal(body)

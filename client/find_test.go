@@ -14,7 +14,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// interceptedClient returns a client whose requests go through a proxy. The
+// interceptedClient returns a client that sends through a proxy. The
 // proxy calls atQueue before each read of the queued submissions, and atRoot
 // before each read of a root. N counts the reads of that kind, from 1. End
 // stores the tree's outcome.

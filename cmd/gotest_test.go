@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// threePackages is a module whose first package waits for a text through the
-// named pipe.
+// threePackages is a module of three packages. The test of the first one waits
+// for a text through the named pipe.
 const threePackages = `
 -- go.mod --
 module three

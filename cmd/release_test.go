@@ -50,6 +50,9 @@ func main() {}
 // that are not committed makes no archive.
 func TestRelease(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	if out, err := exec.CommandContext(t.Context(), "tar", "--version").Output(); err != nil ||
 		!strings.Contains(string(out), "GNU tar") {
 		t.Skip("a release needs GNU tar")

@@ -78,26 +78,6 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// binaries builds the commands and returns their directory.
-func binaries(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	cmd := exec.CommandContext(
-		t.Context(),
-		"go",
-		"build",
-		"-o",
-		dir+string(filepath.Separator),
-		"./agentd",
-		"./axe-submit",
-		"./axe",
-	)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return dir
-}
-
 // hasTmux is the condition of scripts that need tmux.
 func hasTmux(condition string) (bool, error) {
 	if condition != "tmux" {

@@ -24,8 +24,8 @@ func (p *scenario) chain(text func(depth int) string) {
 	}
 }
 
-// toolsByDepth lists the agents whose models were asked, and whether each was
-// offered the tool.
+// toolsByDepth lists the agents in the order of the requests to their models,
+// and whether each was offered the tool.
 func (p *scenario) toolsByDepth() []string {
 	var out []string
 	for _, a := range p.requests("") {

@@ -22,26 +22,36 @@ import (
 // program against a server that speaks the formats of the real providers
 // (modelServer).
 
-// axe returns the path of the program. It is built once, for the first test
-// that needs it.
-var axe func() (string, error)
+// commands returns a directory with agentd, axe and axe-submit. They are built
+// once, for the first test that needs them.
+var commands func() (dir string, err error)
 
 func TestMain(m *testing.M) {
 	sandbox.MaybeExec()
-	dir, err := os.MkdirTemp("", "axe-spec-")
+	dir, err := os.MkdirTemp("", "axe-commands-")
 	if err != nil {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	axe = sync.OnceValues(func() (string, error) {
-		file := filepath.Join(dir, "axe")
-		out, err := exec.CommandContext(context.Background(), "go", "build", "-o", file, "./axe").CombinedOutput()
+	commands = sync.OnceValues(func() (string, error) {
+		build := exec.CommandContext(context.Background(), "go", "build", "-o", dir, "./agentd", "./axe", "./axe-submit")
+		out, err := build.CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("%w: %s", err, out)
 		}
-		return file, err
+		return dir, err
 	})
 	m.Run()
+}
+
+// binaries returns the directory of the commands.
+func binaries(t *testing.T) string {
+	t.Helper()
+	dir, err := commands()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // scenario is the set-up of one test: agents, the model server that answers for
@@ -166,10 +176,7 @@ func (p *scenario) axe(args ...string) programEnd {
 // waitTimeout.
 func (p *scenario) command(args ...string) *exec.Cmd {
 	p.t.Helper()
-	program, err := axe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	program := filepath.Join(binaries(p.t), "axe")
 	ctx, cancel := context.WithTimeout(p.t.Context(), 2*waitTimeout)
 	p.t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, program, args...)

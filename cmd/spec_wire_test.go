@@ -89,7 +89,7 @@ type (
 	}
 )
 
-// tool returns the tool whose parameters the schema describes.
+// tool returns the tool with the parameters that the schema describes.
 func (s schema) tool(name, description string) provider.Tool {
 	t := provider.Tool{Name: name, Description: description, Parameters: map[string]provider.ToolParameter{}}
 	for name, p := range s.Properties {

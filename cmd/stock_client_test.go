@@ -242,7 +242,7 @@ func (c *stockClient) ask(t *testing.T, subject, text string, header nats.Header
 	return next(t, sub, "")
 }
 
-// next returns the next message whose subject ends with end.
+// next returns the next message with a subject that ends with end.
 func next(t *testing.T, sub *nats.Subscription, end string) *nats.Msg {
 	t.Helper()
 	for {

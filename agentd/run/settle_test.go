@@ -30,7 +30,7 @@ func (h *toolEvents) apply(e run.Event) {
 	}
 }
 
-// called begins a run whose tool asks a person after an unknown end.
+// called begins a run with a tool that asks a person after an unknown end.
 func (h *toolEvents) called() {
 	h.apply(run.Called{Meta: h.meta(), Input: run.Input{Tool: &run.ToolInput{Name: "pay", OnUnknown: run.UnknownAsk}}})
 }

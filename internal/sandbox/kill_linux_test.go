@@ -161,7 +161,7 @@ func TestHelperKilled(t *testing.T) {
 	})
 }
 
-// parentOf returns the id of the parent of the process whose command line
+// parentOf returns the id of the parent of the process with a command line that
 // begins with a text.
 func parentOf(t *testing.T, text string) int {
 	t.Helper()

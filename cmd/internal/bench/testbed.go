@@ -212,7 +212,7 @@ const caller = "caller"
 // much of that as a raw request does.
 func (s *testbed) leaf(ctx context.Context) error { return s.leafOf(ctx, "leaf") }
 
-// leafOf is leaf for any agent whose model answers at once.
+// leafOf is leaf for any agent with a model that answers at once.
 func (s *testbed) leafOf(ctx context.Context, agent string) error {
 	parent, err := s.newRoot(caller)
 	if err != nil {

@@ -87,7 +87,7 @@ type figures struct {
 	latency time.Duration
 	// rate is in leaves a second.
 	rate float64
-	// first is the latency of a leaf whose agent had no call before.
+	// first is the latency of the first leaf of an agent.
 	first time.Duration
 	// restart is the time from the death of the server to the next answer.
 	restart time.Duration

@@ -34,7 +34,7 @@ type clockRow struct {
 	inShort bool
 }
 
-// hangTimeout is the timeout of a call whose model hangs.
+// hangTimeout is the timeout of a call to an agent with a model that hangs.
 const hangTimeout = 4 * time.Second
 
 var clockRows = []clockRow{

@@ -55,7 +55,7 @@ func (q parsedRequest) useTools(invoke func(tool string, arguments any)) (answer
 	return ""
 }
 
-// answerWithTools is the answer of a tree whose calls have all completed.
+// answerWithTools is the answer of a tree if all its calls have completed.
 func answerWithTools(tree string) string {
 	const all = "%[1]s(done|%[1]s.again(done)|wrote 4 bytes to %[1]s/a.txt|" +
 		"replaced 1 occurrence(s) in %[1]s/a.txt|1: two)"

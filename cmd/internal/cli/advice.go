@@ -129,7 +129,7 @@ func Explain(ctx context.Context, conn *bus.Conn, err error, o run.Outcome) erro
 	return err
 }
 
-// nearestAgent returns the agent on the bus whose name is most similar. It
+// nearestAgent returns the agent on the bus with the most similar name. It
 // returns "" if no name is similar, or if the bus does not answer.
 func nearestAgent(ctx context.Context, conn *bus.Conn, agent string) string {
 	dir, err := conn.Directory(ctx)
