@@ -11,6 +11,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// artifactTree returns the tree order4711, which owns the artifacts of a test.
 func artifactTree(t *testing.T) subjects.Tree {
 	t.Helper()
 	tree, err := subjects.ParseTree("order4711")
@@ -21,8 +22,8 @@ func artifactTree(t *testing.T) subjects.Tree {
 }
 
 // TestArtifactKeepsItsBytes: an artifact of any size is read as it was stored,
-// by this package and by the client library. The same bytes under the same name
-// are the same artifact, and others are refused.
+// by this package and by the client library. A second Store of the same bytes
+// under the same name returns the first artifact. Store refuses other bytes.
 func TestArtifactKeepsItsBytes(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	all := ArtifactsOf(c, artifactTree(t))
@@ -60,8 +61,8 @@ func TestArtifactKeepsItsBytes(t *testing.T) {
 	}
 }
 
-// TestArtifactRace: of many writers of one name with other bytes each, exactly
-// one stores its artifact. The others are told of it.
+// TestArtifactRace: twenty writers store different bytes under one name.
+// Exactly one succeeds. The others get an ArtifactTakenError.
 func TestArtifactRace(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	all := ArtifactsOf(c, artifactTree(t))
@@ -79,7 +80,7 @@ func TestArtifactRace(t *testing.T) {
 			continue
 		}
 		if err != nil || winner >= 0 {
-			t.Errorf("writer %d: %v, after writer %d has stored its own", i, err, winner)
+			t.Errorf("writer %d: got %v after writer %d had stored its own, want an ArtifactTakenError", i, err, winner)
 		}
 		winner = i
 	}
@@ -110,7 +111,7 @@ func TestArtifactRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := all.Find(t.Context(), "a"); !errors.Is(err, ErrNoArtifact) {
-			t.Errorf("after its end: %v, want ErrNoArtifact", err)
+			t.Errorf("after its removal: %v, want ErrNoArtifact", err)
 		}
 		if err := all.Copy(t.Context(), io.Discard, a); !errors.Is(err, ErrNoArtifact) {
 			t.Errorf("without its chunks: %v, want ErrNoArtifact", err)
@@ -118,8 +119,8 @@ func TestArtifactRemoved(t *testing.T) {
 	}
 }
 
-// TestArtifactStep: Intercept sees the storing of an artifact, and may fail it
-// before anything is stored.
+// TestArtifactStep: Intercept is called before an artifact is stored. Store
+// returns its error, and stores nothing.
 func TestArtifactStep(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	all, broken := ArtifactsOf(c, artifactTree(t)), errors.New("broken")
@@ -135,9 +136,9 @@ func TestArtifactStep(t *testing.T) {
 		t.Errorf("stored with %v, want %v", err, broken)
 	}
 	if len(seen) != 1 || seen[0] != (Point{"store", "order4711/a", false}) {
-		t.Errorf("the steps are %v", seen)
+		t.Errorf("the steps are %v, want one before the store of order4711/a", seen)
 	}
 	if _, err := all.Find(t.Context(), "a"); !errors.Is(err, ErrNoArtifact) {
-		t.Errorf("found after a failed step: %v", err)
+		t.Errorf("find after a failed step: got %v, want ErrNoArtifact", err)
 	}
 }

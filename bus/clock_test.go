@@ -13,8 +13,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// skewedT opens a connection that sees the server's clock ahead by a duration.
-// The test may change the duration.
+// skewedT opens a connection that sees the server's clock ahead by a duration
+// in nanoseconds. The test may change the duration.
 func skewedT(t *testing.T, server *Server, by *atomic.Int64) *Conn {
 	t.Helper()
 	c, err := Open(t.Context(), Config{
@@ -86,9 +86,10 @@ func TestClockFollowsTheServer(t *testing.T) {
 	})
 }
 
-// TestStepAfterTheStreamWasReplaced: a step that is found together with a new
-// stream has no sequences of the old stream. A message of the new stream that
-// was stored after the step keeps its times.
+// TestStepAfterTheStreamWasReplaced: a stream is replaced, and the server's
+// clock is set. The step is found together with the new stream, so it has no
+// sequences of the old one. A message that the new stream stored after the step
+// keeps its times.
 func TestStepAfterTheStreamWasReplaced(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
@@ -172,8 +173,10 @@ func TestRearm(t *testing.T) {
 	}
 }
 
-// TestShift: a message's times move by the steps that followed it. Between the
-// two measurements of a step, the message's stamp says which side it is on.
+// TestShift: a message's times move by the steps that followed it. If a message
+// lies between the two measurements of a step, its own time tells on which side
+// of the step it is. If a message was stored after the step, the time in its
+// header tells whether its writer had noticed the step.
 func TestShift(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for _, by := range []time.Duration{5 * time.Minute, -5 * time.Minute} {

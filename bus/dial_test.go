@@ -22,6 +22,7 @@ const secret = "hunter2"
 // record keeps log lines and lets a test wait for a message.
 type record struct{ lines chan string }
 
+// newRecord returns a record with room for 1,000 lines.
 func newRecord() record { return record{make(chan string, 1000)} }
 
 func (r record) logger() *slog.Logger { return slog.New(slog.NewTextHandler(r, nil)) }
@@ -51,7 +52,8 @@ func (r record) wait(t *testing.T, msg string) string {
 	}
 }
 
-// natsT starts a server with options of its own and returns its HOST:PORT.
+// natsT starts a plain NATS server with the given options, until the test ends.
+// It returns its HOST:PORT.
 func natsT(t *testing.T, opts *server.Options) string {
 	t.Helper()
 	opts.Host = "127.0.0.1"
@@ -83,6 +85,7 @@ func freeAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// fileT writes a file in a directory of its own and returns its path.
 func fileT(t *testing.T, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -92,7 +95,8 @@ func fileT(t *testing.T, name string, content []byte) string {
 	return path
 }
 
-// contextT writes a context of the nats CLI. A Dial finds it by its name.
+// contextT writes a context of the nats CLI. A Dial finds it by its name. The
+// contexts of earlier calls are not found any more.
 func contextT(t *testing.T, name string, values map[string]string) {
 	t.Helper()
 	home := t.TempDir()
@@ -110,7 +114,8 @@ func contextT(t *testing.T, name string, values map[string]string) {
 	}
 }
 
-// userKey makes an nkey. It returns the public key and the file of the seed.
+// userKey makes an nkey of a user. It returns the public key and the file of
+// the seed.
 func userKey(t *testing.T) (public, file string) {
 	t.Helper()
 	kp, err := nkeys.CreateUser()
@@ -146,8 +151,9 @@ func refused(t *testing.T, d Dial) error {
 	return err
 }
 
-// TestDialCredentials: a server takes each kind of credentials. Wrong ones are
-// an error at once, and no secret is in an error or in the log.
+// TestDialCredentials: a dial connects with a user and a password, with a token
+// and with an nkey. With wrong ones it fails at once. No secret is in an error
+// or in the log.
 func TestDialCredentials(t *testing.T) {
 	password := natsT(t, &server.Options{Username: "worker", Password: secret})
 	token := natsT(t, &server.Options{Authorization: secret})
@@ -169,7 +175,7 @@ func TestDialCredentials(t *testing.T) {
 			d.Log = log.logger()
 			nc, _ := connectT(t, d)
 			if err := nc.FlushTimeout(5 * time.Second); err != nil {
-				t.Error(err)
+				t.Errorf("flush: %v", err)
 			}
 			log.wait(t, "connected")
 		})
@@ -316,7 +322,7 @@ func TestDialWaitsForTheServer(t *testing.T) {
 	serveT(t, ServerConfig{Listen: addr})
 	log.wait(t, "connected")
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("dial: %v", err)
 	}
 }
 
@@ -339,7 +345,7 @@ func TestDialReconnects(t *testing.T) {
 		t.Errorf("logged %s, want the URL %s", line, s.URL())
 	}
 	if _, err := js.Publish(t.Context(), "s.a", nil); err != nil {
-		t.Error(err)
+		t.Errorf("publish after the reconnect: %v", err)
 	}
 	nc.Close()
 	select {
@@ -380,6 +386,7 @@ func TestDialClosesWithoutCredentials(t *testing.T) {
 	}
 }
 
+// portOf returns the port of HOST:PORT.
 func portOf(t *testing.T, addr string) int {
 	t.Helper()
 	a, err := net.ResolveTCPAddr("tcp", addr)

@@ -26,6 +26,7 @@ type authority struct {
 	file string
 }
 
+// newAuthority makes an authority, and the file of its certificate.
 func newAuthority(t *testing.T) authority {
 	t.Helper()
 	a := authority{t: t}
@@ -43,7 +44,8 @@ func newAuthority(t *testing.T) authority {
 	return a
 }
 
-// sign makes a key and its certificate, signed by parent, or by itself.
+// sign makes a key and its certificate, in DER. The key by of the parent signs
+// the certificate. If by is nil, the new key signs it.
 func (a authority) sign(tmpl, parent *x509.Certificate, by *ecdsa.PrivateKey) (*ecdsa.PrivateKey, []byte) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -60,7 +62,8 @@ func (a authority) sign(tmpl, parent *x509.Certificate, by *ecdsa.PrivateKey) (*
 	return key, der
 }
 
-// leaf returns the files of a certificate for 127.0.0.1 and its key.
+// leaf makes a certificate for 127.0.0.1, of a server or a client. It returns
+// the files of the certificate and of its key.
 func (a authority) leaf(name string) (cert, key string) {
 	a.t.Helper()
 	k, der := a.sign(&x509.Certificate{
@@ -77,7 +80,7 @@ func (a authority) leaf(name string) (cert, key string) {
 }
 
 // TestDialTLS: client and server accept only certificates of the authority that
-// they trust.
+// they trust. A dial of a tls URL fails at a server without TLS.
 func TestDialTLS(t *testing.T) {
 	ca, stranger := newAuthority(t), newAuthority(t)
 	cert, key := ca.leaf("server")
@@ -112,6 +115,7 @@ func TestDialTLS(t *testing.T) {
 	t.Log("a stranger's certificate:", refused(t, Dial{URL: mutual, TLSCA: ca.file, TLSCert: cert, TLSKey: key}))
 }
 
+// untrusted reports whether a certificate is of an unknown authority.
 func untrusted(err error) bool {
 	_, ok := errors.AsType[x509.UnknownAuthorityError](err)
 	return ok

@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server/ats"
 )
 
-// TestDirectoryWatchOutlivesItsBucket: a watch goes on after its bucket was
-// missing for a minute and the library gave the watch up. It reports the keys
-// that were removed meanwhile.
+// TestDirectoryWatchOutlivesItsBucket: the bucket of a watch is missing for a
+// minute, and the client library gives the watch up. The watch goes on when the
+// bucket is made again. It reports the keys that were removed meanwhile.
 func TestDirectoryWatchOutlivesItsBucket(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()

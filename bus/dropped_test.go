@@ -8,9 +8,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestLosses: Losses reports each limit by which a stream drops messages of
-// running runs, with the command that corrects it, and messages that the stream
-// has lost.
+// TestLosses: Losses reports each limit by which a stream drops messages that
+// workers need, with the command that corrects it. It also reports messages
+// that the stream has lost before their age.
 func TestLosses(t *testing.T) {
 	t.Parallel()
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
@@ -58,7 +58,7 @@ func TestLosses(t *testing.T) {
 	if _, err := c.js.UpdateStream(t.Context(), was); err != nil {
 		t.Fatal(err)
 	}
-	// The stream of submissions has no runs.
+	// The stream of submissions may not drop messages either.
 	editT(t, c, "AXE_SUBMIT", func(s *jetstream.StreamConfig) { s.MaxMsgs = 500 })
 	expect("stream AXE_SUBMIT drops messages that workers need beyond max-msgs=500; ")
 	editT(t, c, "AXE_SUBMIT", func(s *jetstream.StreamConfig) { s.MaxMsgs = -1 })
@@ -76,7 +76,8 @@ func TestLosses(t *testing.T) {
 	}
 	expect("stream AXE_RUNS has lost messages before their age: number 3 and those before it are not there " +
 		"(so it looks too where max-age was raised)")
-	// The same holds in an old stream if its last message was young.
+	// The messages of an older stream count as lost too, since its last
+	// message was young.
 	info, err := c.Health.info(t.Context(), "AXE_RUNS")
 	if err != nil {
 		t.Fatal(err)

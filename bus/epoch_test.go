@@ -80,7 +80,8 @@ func TestReconnectEndsEpoch(t *testing.T) {
 	c := openT(t, Dial{URL: server.URL()}, true)
 	c.startEpoch(t.Context())
 	feed := openFeedT(t, c, one)
-	// provablyFirst writes a call and reports on its delivery.
+	// provablyFirst writes a call, acknowledges its delivery, and reports
+	// whether the delivery was provably first.
 	provablyFirst := func(n int) bool {
 		if _, err := c.Write(t.Context(), Message{Subject: fmt.Sprintf("axe.run.echo.T%d.r.call", n)}); err != nil {
 			t.Fatal(err)

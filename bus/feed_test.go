@@ -14,7 +14,8 @@ import (
 )
 
 // feedT opens a feed of all runs on a server of its own, with the given lease.
-// Call stores the call of a new run.
+// Ahead is that of Consumer.Open. The function call stores the call of the root
+// of a tree.
 func feedT(t *testing.T, lease time.Duration, ahead func() int) (f *Feed, call func(tree string)) {
 	t.Helper()
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
@@ -32,9 +33,9 @@ func feedT(t *testing.T, lease time.Duration, ahead func() int) (f *Feed, call f
 	}
 }
 
-// TestOlderRequestEndsFirst: two requests stand at the server at once. The
-// older one ends, and the other one brings all its messages. Then no requested
-// message is missing, and the feed sends the next request at once.
+// TestOlderRequestEndsFirst: two pull requests of a feed are open at the server
+// at once. The older one ends, and the other one brings all its messages. Then
+// the feed expects no more messages, and sends the next request at once.
 func TestOlderRequestEndsFirst(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
@@ -82,8 +83,8 @@ func TestOlderRequestEndsFirst(t *testing.T) {
 	})
 }
 
-// TestRefusedRequest: a feed does not ask again at once when as many requests
-// stand at the consumer as the server allows.
+// TestRefusedRequest: two feeds pull from a consumer that allows one request at
+// a time. A feed whose request is refused does not ask again at once.
 func TestRefusedRequest(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	const stream, name = "AXE_RUNS", "crowded"
@@ -107,7 +108,7 @@ func TestRefusedRequest(t *testing.T) {
 	pulling.Wait()
 	for _, f := range feeds {
 		if f.asked > 6 {
-			t.Errorf("%d requests in 3 seconds, want one a second", f.asked)
+			t.Errorf("%d requests in 3 seconds, want at most 6", f.asked)
 		}
 	}
 }
@@ -125,7 +126,7 @@ func TestFeedDropsStaleDelivery(t *testing.T) {
 		}
 		call("T1")
 		synctest.Wait()
-		// This is the state of a process that was stopped.
+		// As after a stop of the process: the request ended 3 s ago.
 		f.expires = time.Now().Add(-3 * time.Second)
 		if d, err := f.receive(t.Context()); d != nil || err != nil {
 			t.Fatalf("got %v, %v; want the delivery dropped", d, err)

@@ -36,6 +36,7 @@ func editT(t *testing.T, c *Conn, stream string, change func(*jetstream.StreamCo
 	}
 }
 
+// treeT parses the id of a tree.
 func treeT(t *testing.T, id string) subjects.Tree {
 	t.Helper()
 	tree, err := subjects.ParseTree(id)
@@ -45,13 +46,14 @@ func treeT(t *testing.T, id string) subjects.Tree {
 	return tree
 }
 
+// submissionT returns a submission to the agent a, with a patience of a second.
 func submissionT(t *testing.T, c *Conn, id string) Message {
 	t.Helper()
 	return Message{Subject: c.Space().Submit(agentT(t, "a"), treeT(t, id)), Patience: time.Second}
 }
 
-// faultsT measures the streams after a clockInterval. It returns their faults
-// for trees of an hour, a line each.
+// faultsT waits for a clockInterval, and measures the streams. It returns their
+// faults, a line each. A tree may take an hour.
 func faultsT(t *testing.T, c *Conn) (lines []string) {
 	t.Helper()
 	time.Sleep(clockInterval)
@@ -183,8 +185,8 @@ func TestRemovedStreams(t *testing.T) {
 	})
 }
 
-// TestProvisionRefusesShortAge: a stream of runs that forgets a tree before its
-// end is refused.
+// TestProvisionRefusesShortAge: Provision refuses a stream of runs whose age is
+// shorter than the longest time that a tree may take.
 func TestProvisionRefusesShortAge(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	editT(t, c, "AXE_RUNS", func(s *jetstream.StreamConfig) {
@@ -192,7 +194,7 @@ func TestProvisionRefusesShortAge(t *testing.T) {
 		s.Duplicates = time.Minute
 	})
 	if err := c.Provision(t.Context(), Provision{Longest: time.Minute}); err != nil {
-		t.Errorf("trees of a minute: %v", err)
+		t.Errorf("trees of a minute: got %v, want no error", err)
 	}
 	err := c.Provision(t.Context(), Provision{Longest: time.Hour})
 	want := "stream AXE_RUNS drops messages that workers need after max-age=1m0s, and a tree may take 1h0m0s; " +
@@ -232,9 +234,8 @@ func TestWorkerTellsItsTrouble(t *testing.T) {
 	expect("")
 }
 
-// TestFailedWrites: a stream that leaves writes without an answer is at fault,
-// until it refuses the fence of a write. A conflict shows that the stream
-// stores messages.
+// TestFailedWrites: a stream that leaves writes without an answer is at fault.
+// Then a write ends with a conflict, which is an answer: the fault is gone.
 func TestFailedWrites(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Conn) {
 		t.Helper()

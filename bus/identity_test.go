@@ -18,7 +18,8 @@ func guardT(t *testing.T, c *Conn) {
 	c.Health.Guard()
 }
 
-// reconnectT breaks a connection, and waits until it is made again.
+// reconnectT breaks a connection, and waits until Health has noticed that it
+// was made again.
 func reconnectT(t *testing.T, c *Conn) {
 	t.Helper()
 	before := c.Health.doubts()
@@ -30,10 +31,9 @@ func reconnectT(t *testing.T, c *Conn) {
 	}
 }
 
-// TestReplacedStreamTakesNoWrite: a stream was replaced, and the connections
-// are made again. A guarded process then writes and acknowledges nothing until
-// it has provisioned the streams. A process without Guard, for example
-// axe-submit, writes.
+// TestReplacedStreamTakesNoWrite: a stream is replaced, and then the processes
+// reconnect. A guarded process writes and acknowledges nothing until it has
+// provisioned the streams. A process without Guard, such as axe-submit, writes.
 func TestReplacedStreamTakesNoWrite(t *testing.T) {
 	dial := Dial{Server: serveT(t, ServerConfig{})}
 	c, other := openT(t, dial, true), openT(t, dial, false)
@@ -80,14 +80,14 @@ func TestReplacedStreamTakesNoWrite(t *testing.T) {
 		t.Errorf("the new stream ends with message %d, error %v, want an empty one", last, err)
 	}
 	if _, err := client.Write(t.Context(), m); err != nil {
-		t.Errorf("write of a process without Guard: %v", err)
+		t.Errorf("write of a process without Guard: got %v, want no error", err)
 	}
 	if err := c.Provision(t.Context(), Provision{}); err != nil {
 		t.Fatal(err)
 	}
 	m.Fence = After(subject, 1)
 	if _, err := c.Write(t.Context(), m); err != nil {
-		t.Errorf("write after Provision: %v", err)
+		t.Errorf("write after Provision: got %v, want no error", err)
 	}
 	if c.Health.Restored(0, time.Hour) {
 		t.Error("a stream that was made again counts as restored")
@@ -115,13 +115,14 @@ func TestAcknowledgementAfterReconnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.Ack(); err != nil {
-		t.Errorf("acknowledgement after Confirm: %v", err)
+		t.Errorf("acknowledgement after Confirm: got %v, want no error", err)
 	}
 }
 
-// TestStreamReplacedBehindALiveConnection: a guarded write that finds no stream
-// asks for the identity of the streams before it is repeated. So the stream in
-// the old one's place does not get it.
+// TestStreamReplacedBehindALiveConnection: a stream is removed and made again
+// while the connection stays. A guarded write that finds no stream asks for the
+// identity of the streams before it is repeated. So the new stream does not get
+// it.
 func TestStreamReplacedBehindALiveConnection(t *testing.T) {
 	dial := Dial{Server: serveT(t, ServerConfig{})}
 	c, other := openT(t, dial, true), openT(t, dial, false)
@@ -151,8 +152,8 @@ func TestStreamReplacedBehindALiveConnection(t *testing.T) {
 	}
 }
 
-// TestRestoredStream: a stream from a backup counts as restored for the given
-// time, and its fault says so.
+// TestRestoredStream: a stream is removed and restored from a backup. Its fault
+// says so, and Restored reports it within the time that its caller gives.
 func TestRestoredStream(t *testing.T) {
 	dial := Dial{Server: serveT(t, ServerConfig{})}
 	c, other := openT(t, dial, true), openT(t, dial, false)

@@ -14,16 +14,17 @@ import (
 // errBroken breaks a connection.
 var errBroken = errors.New("connection broken")
 
-// breaker is a proxy between a client and a server. On request it drops the
-// next piece that the client sends and breaks the connection. The next
+// breaker is a proxy between a client and a server. After breakNext it drops
+// the next piece that the client sends, and breaks the connection. The next
 // connection works, unless the breaker refuses connections.
 type breaker struct {
 	url     string
 	mu      sync.Mutex
 	next    bool // drop the next piece
-	refuses bool
+	refuses bool // drop every piece
 }
 
+// breakerT starts a breaker before the server with a URL, until the test ends.
 func breakerT(t *testing.T, server string) *breaker {
 	t.Helper()
 	m := &breaker{}
@@ -47,6 +48,7 @@ func (m *breaker) breakNext(refuse bool) {
 	m.next, m.refuses = true, refuse
 }
 
+// accept lets later connections work again.
 func (m *breaker) accept() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,8 +56,8 @@ func (m *breaker) accept() {
 }
 
 // TestLostAnswersAreAskedForAgain: a request that loses its answer with the
-// connection is repeated as soon as there is another connection. It does not
-// wait for the timeout of the answer. A client reconnects within 2 s.
+// connection is repeated as soon as there is another connection, which takes up
+// to 2 s. It does not wait for the timeout of the answer, which is 5 s.
 func TestLostAnswersAreAskedForAgain(t *testing.T) {
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	openT(t, Dial{URL: server.URL()}, true)
@@ -107,7 +109,7 @@ func TestLostAnswersAreAskedForAgain(t *testing.T) {
 }
 
 // TestFeedSurvivesReconnect: a feed goes on after the connection was down for
-// longer than a request stands.
+// longer than a pull request lasts at the server.
 func TestFeedSurvivesReconnect(t *testing.T) {
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	m := breakerT(t, server.URL())
@@ -133,12 +135,12 @@ func TestFeedSurvivesReconnect(t *testing.T) {
 	var away sync.WaitGroup
 	defer away.Wait()
 	away.Go(func() {
-		// The first request is dropped, and the next one cannot be
-		// sent.
+		// The feed's first request is dropped. It cannot send another
+		// one while the breaker refuses connections.
 		time.Sleep(2 * PullExpiry)
 		m.accept()
 		if _, err := direct.Write(t.Context(), Message{Subject: r.Call()}); err != nil {
-			t.Error(err)
+			t.Errorf("write of the call: %v", err)
 		}
 	})
 	d, err := feed.Next(t.Context())
@@ -173,7 +175,7 @@ func TestDirectoryWatchSurvivesReconnect(t *testing.T) {
 	select {
 	case <-caught:
 	case <-ctx.Done():
-		t.Fatal("nothing was watched")
+		t.Fatal("the watch has not caught up within 20 s")
 	}
 	// The watch outlasts the attempt that made it.
 	time.Sleep(answerTimeout + time.Second)
@@ -186,6 +188,6 @@ func TestDirectoryWatchSurvivesReconnect(t *testing.T) {
 			t.Errorf("seen %s, want lead", key)
 		}
 	case <-ctx.Done():
-		t.Error("the watch has ended")
+		t.Error("the watch did not report the new key lead")
 	}
 }

@@ -15,9 +15,9 @@ import (
 )
 
 // TestStoppedProcessLosesItsLeases: a process that was stopped for longer than
-// a lease finds its leases over as soon as it goes on. It does not wait for the
-// next renewal. Before that it could handle a delivery, or give back one that
-// another worker has by now.
+// a lease finds its leases over as soon as it goes on, before the next renewal.
+// Its nak of the first delivery does nothing. Otherwise it would give back a
+// message that another worker has by now.
 func TestStoppedProcessLosesItsLeases(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
@@ -54,7 +54,8 @@ func TestStoppedProcessLosesItsLeases(t *testing.T) {
 // one lets a feed request one message at a time.
 func one() int { return 1 }
 
-// openFeedT opens a feed of all runs.
+// openFeedT opens a feed of all runs, until the test ends. Ahead is that of
+// Consumer.Open.
 func openFeedT(t *testing.T, c *Conn, ahead func() int) *Feed {
 	t.Helper()
 	consumer, err := c.Consumer(
@@ -72,8 +73,8 @@ func openFeedT(t *testing.T, c *Conn, ahead func() int) *Feed {
 	return f
 }
 
-// TestLeaseWithoutEcho: a renewal that is sent and does not reach the server
-// renews nothing.
+// TestLeaseWithoutEcho: a proxy holds the client's messages back. A renewal
+// that is sent and does not reach the server renews nothing.
 func TestLeaseWithoutEcho(t *testing.T) {
 	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
 	c := openT(t, Dial{URL: server.URL()}, true)

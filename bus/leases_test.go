@@ -6,8 +6,9 @@ import (
 )
 
 // TestExpiredLeaseIsNotRenewed: a handler learns that its lease has expired,
-// and gives the delivery up. A renewal that was on its way does not renew the
-// lease afterwards. Otherwise the server would never deliver the message again.
+// and gives the delivery up. A renewal that was sent before does not renew the
+// lease when its echo arrives, and no later renewal is sent. Otherwise the
+// server would never deliver the message again.
 func TestExpiredLeaseIsNotRenewed(t *testing.T) {
 	l := leases{held: map[message]*lease{}}
 	d, begun := new(Delivery), time.Now()

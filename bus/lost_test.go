@@ -10,9 +10,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestLost: a request to a stream without a leader counts as lost, with the
-// errors of both halves of the library. The error of a missing stream is an
-// answer.
+// TestLost: a request to a stream without a leader counts as lost, and so does
+// one without a responder or after a deadline. An error of the server about a
+// missing stream or a permission is an answer. The client library has an API
+// error in each of two packages.
 func TestLost(t *testing.T) {
 	for _, test := range []struct {
 		err  error

@@ -33,6 +33,7 @@ func openT(t *testing.T, d Dial, streams bool) *Conn {
 	return c
 }
 
+// agentT parses the name of an agent.
 func agentT(t *testing.T, name string) subjects.Agent {
 	t.Helper()
 	a, err := subjects.ParseAgent(name)
@@ -159,7 +160,7 @@ func TestMemoryTrims(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Two messages are left: the last value, and the marker of the deleted
-	// key. The marker is newer than the values of its agent.
+	// key. The marker is newer than all values that Trim removed.
 	if n := s.CachedInfo().State.Msgs; n > 2 {
 		t.Errorf("%d messages are left, want at most 2", n)
 	}
@@ -206,7 +207,7 @@ func TestMemoryIsCreatedOnce(t *testing.T) {
 			wg.Go(func() {
 				for i := range 10 {
 					if err := b.Append(t.Context(), one, fmt.Appendf(nil, "%d.%d.%d", w, g, i)); err != nil {
-						t.Error(err)
+						t.Errorf("append: %v", err)
 					}
 				}
 			})
@@ -241,8 +242,8 @@ func TestMemoryNeedsTheStreams(t *testing.T) {
 	}
 }
 
-// TestMemoryIsCreatedAgain: a write and a read make the bucket again after an
-// operator has removed it.
+// TestMemoryIsCreatedAgain: after an operator has removed the bucket, the next
+// write makes it again, and so does the next read.
 func TestMemoryIsCreatedAgain(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	b := c.Memory()
@@ -289,7 +290,7 @@ func TestMemoryWaitsForTheServer(t *testing.T) {
 	for _, v := range []string{"b", "b"} {
 		wg.Go(func() {
 			if err := b.Append(t.Context(), one, []byte(v)); err != nil {
-				t.Error(err)
+				t.Errorf("append that waits for the server: %v", err)
 			}
 		})
 	}
@@ -299,7 +300,7 @@ func TestMemoryWaitsForTheServer(t *testing.T) {
 }
 
 // TestMemoryIsIntercepted: Config.Intercept is called before and after a write.
-// Its error becomes that of Append. Before the write it prevents the write.
+// Append returns its error. An error before the write prevents the write.
 func TestMemoryIsIntercepted(t *testing.T) {
 	no := errors.New("no")
 	var refuseAfter bool
@@ -319,18 +320,19 @@ func TestMemoryIsIntercepted(t *testing.T) {
 	b := c.Memory()
 	one := agentT(t, "one")
 	if err := b.Append(t.Context(), one, []byte("a")); !errors.Is(err, no) {
-		t.Errorf("got %v, want the error of Intercept", err)
+		t.Errorf("an error before the write: got %v, want the error of Intercept", err)
 	}
 	wantValues(t, b, one)
 	refuseAfter = true
 	if err := b.Append(t.Context(), one, []byte("a")); !errors.Is(err, no) {
-		t.Errorf("got %v, want the error of Intercept", err)
+		t.Errorf("an error after the write: got %v, want the error of Intercept", err)
 	}
 	wantValues(t, b, one, "a")
 }
 
-// TestMemoryStoresOnce: a value is stored once, also after its acknowledgement
-// was lost.
+// TestMemoryStoresOnce: a value is stored once, also if an acknowledgement was
+// lost. Intercept stores the value before Append does, as a first attempt does
+// whose acknowledgement is lost.
 func TestMemoryStoresOnce(t *testing.T) {
 	var c *Conn
 	c, err := Open(t.Context(), Config{Dial: Dial{Server: serveT(t, ServerConfig{})}, Intercept: func(p Point) error {
@@ -348,7 +350,7 @@ func TestMemoryStoresOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := c.Memory()
-	wantValues(t, b, agentT(t, "one"))
+	wantValues(t, b, agentT(t, "one")) // makes the bucket
 	appendT(t, b, agentT(t, "one"), "a")
 	wantValues(t, b, agentT(t, "one"), "a")
 }

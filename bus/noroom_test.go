@@ -10,8 +10,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestWriteWithPatience: a write with patience fails within two seconds on a
-// full stream, with the server's words. A write without it goes on.
+// TestWriteWithPatience: a write with a patience of a second fails within two
+// seconds on a full stream, with the server's words. A write without patience
+// goes on until its context ends.
 func TestWriteWithPatience(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Conn) {
 		t.Helper()

@@ -11,8 +11,8 @@ import (
 )
 
 // TestTreesStayInTheirPartition: the messages of a tree are written to the
-// stream of its partition and read there. A filter for all trees reads all
-// streams.
+// stream of its partition, and read there. Reads and watches of all trees cover
+// all four streams.
 func TestTreesStayInTheirPartition(t *testing.T) {
 	const n = 4
 	server := serveT(t, ServerConfig{})
@@ -96,7 +96,8 @@ func TestTreesStayInTheirPartition(t *testing.T) {
 	}
 }
 
-// TestPartitionsCannotChange: Provision refuses another number of partitions.
+// TestPartitionsCannotChange: Provision refuses another number of partitions
+// than the streams have. With 0 it keeps their number.
 func TestPartitionsCannotChange(t *testing.T) {
 	for _, have := range []int{1, 3} {
 		server := serveT(t, ServerConfig{})
@@ -111,11 +112,11 @@ func TestPartitionsCannotChange(t *testing.T) {
 			case errors.Is(err, ErrPartitions) != refused, !refused && err != nil:
 				t.Errorf("%d partitions where there are %d: got %v, want refused %t", want, have, err, refused)
 			case err == nil && c.Space().Partitions() != have:
-				t.Errorf("%d partitions, want %d", c.Space().Partitions(), have)
+				t.Errorf("%d partitions wanted: the space has %d, want %d", want, c.Space().Partitions(), have)
 			}
 		}
 		if err := c.Provision(t.Context(), Provision{Partitions: MostPartitions + 1}); err == nil {
-			t.Errorf("no error for %d partitions", MostPartitions+1)
+			t.Errorf("no error for %d partitions, want one above %d", MostPartitions+1, MostPartitions)
 		}
 	}
 }

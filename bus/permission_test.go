@@ -10,8 +10,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestForbidden: a request that the server refuses for want of a permission
-// fails at once, with the subject. The permitted requests before it succeed.
+// TestForbidden: the server refuses a request for want of a permission. The
+// request fails at once, and its error names the subject. The permitted
+// requests before it succeed.
 func TestForbidden(t *testing.T) {
 	const submit = "axe.submit.lead.t1"
 	for _, test := range []struct{ forbidden, want string }{
@@ -53,9 +54,9 @@ func violation(subject string) error {
 	return fmt.Errorf("%w: Permissions Violation for Publish to %q", nats.ErrPermissionViolation, subject)
 }
 
-// TestForbiddenNamesTheRequest: a violation ends the request with its subject.
-// If no request has its subject, it ends those of the library, whose subjects
-// are unknown.
+// TestForbiddenNamesTheRequest: a permission violation names a subject, and
+// ends the request to that subject. If no request has the subject, it ends the
+// requests of the client library, whose subjects are unknown.
 func TestForbiddenNamesTheRequest(t *testing.T) {
 	f := newInflight()
 	named, a := f.begin(t.Context(), "a.b")

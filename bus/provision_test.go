@@ -10,9 +10,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestProvisionedMeansEverythingExists: a client finds the bus provisioned
-// while a worker provisions it. Then the stream of submissions and the bucket
-// of agents are there too.
+// TestProvisionedMeansEverythingExists: a client asks repeatedly whether the
+// bus is provisioned, while a worker provisions it. As soon as it is, the
+// stream of submissions and the bucket of agents exist too.
 func TestProvisionedMeansEverythingExists(t *testing.T) {
 	server := serveT(t, ServerConfig{SyncAlways: true})
 	worker, other := openT(t, Dial{Server: server}, false), openT(t, Dial{Server: server}, false)
@@ -32,18 +32,19 @@ func TestProvisionedMeansEverythingExists(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := other.QueuedSubmission(t.Context(), other.Space().SubmissionOf(tree)); err != nil {
-		t.Error(err)
+		t.Errorf("read of the submissions: %v", err)
 	}
 	if _, err := other.Directory(t.Context()); err != nil {
-		t.Error(err)
+		t.Errorf("directory: %v", err)
 	}
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("provision: %v", err)
 	}
 }
 
-// TestBoundedStreamIsRefused: Provision refuses an existing stream that would
-// drop messages of running runs.
+// TestBoundedStreamIsRefused: Provision refuses an existing stream with a bound
+// on its bytes or messages, which would drop messages of unfinished runs. The
+// error has the command that removes the bound.
 func TestBoundedStreamIsRefused(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	for _, bound := range []func(*jetstream.StreamConfig){
@@ -70,6 +71,6 @@ func TestBoundedStreamIsRefused(t *testing.T) {
 		}
 	}
 	if err := c.Provision(t.Context(), Provision{}); err != nil {
-		t.Errorf("without a bound: %v", err)
+		t.Errorf("without a bound: got %v, want no error", err)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// readT checks the value of a rate limit and returns its revision.
+// readT checks the value of a rate limit and returns its revision, which is 0
+// without a value.
 func readT(t *testing.T, r *RateLimit, want string) (rev uint64) {
 	t.Helper()
 	value, rev, err := r.Read(t.Context(), 0)
@@ -52,7 +53,8 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// TestRateLimitLosesNoSwap: every one of many concurrent additions counts.
+// TestRateLimitLosesNoSwap: four workers add 1 to a number at the same time, 25
+// times each. The number has all of their additions.
 func TestRateLimitLosesNoSwap(t *testing.T) {
 	server := serveT(t, ServerConfig{})
 	openT(t, Dial{Server: server}, true)
@@ -70,14 +72,15 @@ func TestRateLimitLosesNoSwap(t *testing.T) {
 	readT(t, openT(t, Dial{Server: server}, false).RateLimit("sum"), strconv.Itoa(workers*times))
 }
 
-// addOne adds 1 to a number, against the other writers.
+// addOne adds 1 to the number that a rate limit holds. After a conflict with
+// another writer it reads again.
 func addOne(t *testing.T, r *RateLimit) {
 	t.Helper()
 	minSeq := uint64(0)
 	for {
 		value, rev, err := r.Read(t.Context(), minSeq)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("read: %v", err)
 			return
 		}
 		n, _ := strconv.Atoi(string(value))
@@ -85,7 +88,7 @@ func addOne(t *testing.T, r *RateLimit) {
 		refused, ok := errors.AsType[*ConflictError](err)
 		if !ok {
 			if err != nil {
-				t.Error(err)
+				t.Errorf("swap: %v", err)
 			}
 			return
 		}

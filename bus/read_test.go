@@ -11,8 +11,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// farT opens a connection that reads by subject beyond one message. It also
-// returns a run.
+// farT opens a connection whose ScanLimit is one message: ReadSince reads by
+// subject if the messages are farther away. It also returns a run.
 func farT(t *testing.T) (*Conn, subjects.Run) {
 	t.Helper()
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
@@ -93,8 +93,8 @@ func TestReadBySubjectEqualsScan(t *testing.T) {
 	})
 }
 
-// TestManySubjectsAreScanned: a run with more subjects than a server reads at
-// once is read by scan.
+// TestManySubjectsAreScanned: ReadSince reads a run by scan if it has more
+// subjects than a server reads at once.
 func TestManySubjectsAreScanned(t *testing.T) {
 	c, r := farT(t)
 	ms := make([]Message, 1100)
@@ -111,8 +111,8 @@ func TestManySubjectsAreScanned(t *testing.T) {
 	}
 }
 
-// TestManyBytesAreScanned: a server ends a read when it has sent 64 MiB. The
-// rest may hide messages, so the run is read by scan.
+// TestManyBytesAreScanned: a server ends a read by subject when it has sent 64
+// MiB, so that messages may be missing. ReadSince then reads the run by scan.
 func TestManyBytesAreScanned(t *testing.T) {
 	c, r := farT(t)
 	body := make([]byte, 4<<20)
@@ -130,9 +130,10 @@ func TestManyBytesAreScanned(t *testing.T) {
 	}
 }
 
-// TestOldCountsAreNotTrusted: the counts of a read may be older than a message
-// that it returns. They do not show that this message hides another one. So the
-// read asks for the counts again.
+// TestOldCountsAreNotTrusted: a read by subject gets the last message of each
+// subject, and counts of messages to find those that hide others. A message may
+// be newer than the counts, which then do not show that it hides another one.
+// So the read asks for the counts again.
 func TestOldCountsAreNotTrusted(t *testing.T) {
 	c, r := farT(t)
 	outcome := Message{Subject: r.Reply(1, 0), Fence: After(r.Log(), 0)}

@@ -12,10 +12,11 @@ import (
 )
 
 // replay is the state before a replay: a holder has the fourth delivery of a
-// message in hand, and its consumer was removed.
+// message in hand, and the consumer of its feed was removed.
 type replay struct {
-	t      *testing.T
-	ctx    context.Context //nolint:containedctx // lasts as long as the bubble
+	t   *testing.T
+	ctx context.Context //nolint:containedctx // lasts as long as the bubble
+	// holder is the feed that has returned the delivery.
 	holder *Feed
 	// other is the connection of another process.
 	other *Conn
@@ -23,6 +24,7 @@ type replay struct {
 	held *Delivery
 }
 
+// replayLease is the lease of all deliveries in a replay.
 const replayLease = 4 * time.Second
 
 // withReplay runs fn with a replay in a bubble.
@@ -60,6 +62,7 @@ func withReplay(t *testing.T, fn func(r *replay)) {
 	})
 }
 
+// write stores a call without a body.
 func (r *replay) write(subject string) {
 	r.t.Helper()
 	if _, err := r.holder.conn.Write(r.ctx, Message{Subject: subject}); err != nil {
@@ -67,6 +70,7 @@ func (r *replay) write(subject string) {
 	}
 }
 
+// next returns the next delivery of a feed.
 func (r *replay) next(f *Feed) *Delivery {
 	r.t.Helper()
 	d, err := f.Next(r.ctx)
@@ -76,7 +80,7 @@ func (r *replay) next(f *Feed) *Delivery {
 	return d
 }
 
-// kept asks the holder whether it keeps a delivery.
+// kept asks the holder, from the other process, whether it keeps a delivery.
 func (r *replay) kept(d *Delivery) bool {
 	return r.other.Workers().Keeps(r.ctx, subjects.WorkerOf("holder"), d)
 }
@@ -95,8 +99,9 @@ func (r *replay) expectAgain(f *Feed) {
 	}
 }
 
-// TestReplayToItsHolder: a process that receives a message which it has in hand
-// goes on with the delivery that it has.
+// TestReplayToItsHolder: a process receives a message that it already has in
+// hand. It goes on with the delivery that it has, under the lease of the new
+// one. No feed of the process returns the new one.
 func TestReplayToItsHolder(t *testing.T) {
 	withReplay(t, func(r *replay) {
 		again := openFeedT(r.t, r.holder.conn, one)

@@ -7,7 +7,8 @@ import (
 )
 
 // TestScan: a scan yields the messages of several pages in order, also across
-// deleted messages, and ends when its caller stops.
+// deleted messages. Each message tells whether it was written with a fence. The
+// scan ends when its caller stops.
 func TestScan(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	tree, err := subjects.ParseTree("T")
@@ -53,7 +54,7 @@ func TestScan(t *testing.T) {
 	}
 	for _, err := range c.Scan(t.Context(), c.Space().All(), 0) {
 		if err != nil {
-			t.Error(err)
+			t.Errorf("first message of a scan: %v", err)
 		}
 		break
 	}

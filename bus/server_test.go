@@ -31,7 +31,7 @@ func serveT(t *testing.T, cfg ServerConfig) *Server {
 	return s
 }
 
-// connectT dials with a connection that ends with the test.
+// connectT returns a connection and its JetStream. They end with the test.
 func connectT(t *testing.T, d Dial) (*nats.Conn, jetstream.JetStream) {
 	t.Helper()
 	nc, api, err := d.connect(t.Context())
@@ -60,7 +60,7 @@ func streamT(t *testing.T, js jetstream.JetStream) jetstream.Stream {
 }
 
 // TestServerListens: clients reach the server at its URL, whatever the listen
-// address is. It takes messages of 8 MiB.
+// address is. Its largest payload is 8 MiB.
 func TestServerListens(t *testing.T) {
 	for _, listen := range []string{"127.0.0.1:0", "127.0.0.1:-1", "localhost:0", ":0", "0.0.0.0:0"} {
 		s := serveT(t, ServerConfig{Listen: listen})
@@ -76,7 +76,7 @@ func TestServerListens(t *testing.T) {
 }
 
 // TestServerWithoutSocket: a server without a listen address has no URL. A Dial
-// in the same process reaches it.
+// in the same process reaches it, and publishes 4 MiB.
 func TestServerWithoutSocket(t *testing.T) {
 	s := serveT(t, ServerConfig{SyncAlways: true})
 	if s.URL() != "" {
@@ -85,7 +85,7 @@ func TestServerWithoutSocket(t *testing.T) {
 	_, js := connectT(t, Dial{Server: s})
 	streamT(t, js)
 	if _, err := js.Publish(t.Context(), "s.a", make([]byte, 4<<20)); err != nil {
-		t.Error(err)
+		t.Errorf("publish of 4 MiB: %v", err)
 	}
 }
 
@@ -176,8 +176,8 @@ func TestServerLogs(t *testing.T) {
 	}
 }
 
-// TestServerHasNoLimitOnConsumers: by default NATS allows 1,000 consumers of a
-// stream.
+// TestServerHasNoLimitOnConsumers: a stream takes 1,001 consumers. The default
+// of NATS is 1,000.
 func TestServerHasNoLimitOnConsumers(t *testing.T) {
 	s := serveT(t, ServerConfig{})
 	_, js := connectT(t, Dial{Server: s})

@@ -9,8 +9,8 @@ import (
 )
 
 // TestUpdateOfPurgedSubject: the message that Update has read is removed before
-// its write, by its age or by an operator. Then change gets nil, and its result
-// is stored. Update does not wait for a message that cannot come.
+// its write. Then Update calls change again, without a message, and stores the
+// result. It does not wait for a message that cannot come.
 func TestUpdateOfPurgedSubject(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	subject := tallyT(t)
@@ -27,13 +27,13 @@ func TestUpdateOfPurgedSubject(t *testing.T) {
 	err = c.Update(ctx, subject, func(last []byte) []byte {
 		if calls++; calls == 1 {
 			if err := s.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
-				t.Error(err)
+				t.Errorf("purge: %v", err)
 			}
 		}
 		return increment(last)
 	})
 	if err != nil {
-		t.Fatalf("got %v after %d calls of change", err, calls)
+		t.Fatalf("got %v after %d calls of change, want no error", err, calls)
 	}
 	if got := lastT(t, c, subject); got != "1" {
 		t.Errorf("stored %s, want 1", got)

@@ -13,23 +13,23 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// increment adds 1 to a number. No number counts as 0.
+// increment returns the number in last plus 1. Without a number it returns 1.
 func increment(last []byte) []byte {
 	n, _ := strconv.Atoi(string(last))
 	return strconv.AppendInt(nil, int64(n+1), 10)
 }
 
-// lastT reads the last message of a subject.
+// lastT returns the body of a subject's last message.
 func lastT(t *testing.T, c *Conn, subject string) string {
 	t.Helper()
 	ms, err := c.LastPerSubject(t.Context(), subject)
 	if err != nil || len(ms) != 1 {
-		t.Fatalf("%d messages, %v", len(ms), err)
+		t.Fatalf("last of %s: %d messages, error %v; want 1", subject, len(ms), err)
 	}
 	return string(ms[0].Body)
 }
 
-// tallyT returns the subject of a tally.
+// tallyT returns the subject of the tally of the tree T1.
 func tallyT(t *testing.T) string {
 	t.Helper()
 	tree, err := subjects.ParseTree("T1")
@@ -55,7 +55,7 @@ func TestUpdateLosesNothing(t *testing.T) {
 		wg.Go(func() {
 			for range each {
 				if err := other.Update(t.Context(), tallyT(t), increment); err != nil {
-					t.Error(err)
+					t.Errorf("update: %v", err)
 				}
 			}
 		})
@@ -65,7 +65,7 @@ func TestUpdateLosesNothing(t *testing.T) {
 		t.Errorf("stored %s, want %d", got, writers*each)
 	}
 	if err := c.Update(t.Context(), tallyT(t), func([]byte) []byte { return nil }); err != nil {
-		t.Error(err)
+		t.Errorf("update without a change: %v", err)
 	}
 	if got := lastT(t, c, tallyT(t)); got != strconv.Itoa(writers*each) {
 		t.Errorf("after an update without a change: %s, want %d", got, writers*each)
@@ -73,7 +73,9 @@ func TestUpdateLosesNothing(t *testing.T) {
 }
 
 // TestUpdateWithoutAckCountsOnce: the first write of an update is stored and
-// not acknowledged, and other writes follow before its retry. It counts once.
+// not acknowledged, and two other updates follow before its retry. The update
+// counts once. The server's window for duplicates is too short to recognize the
+// retry.
 func TestUpdateWithoutAckCountsOnce(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
