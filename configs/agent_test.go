@@ -18,7 +18,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// whole sets every key of the format. Of the tables of tools it has one.
+// whole sets the keys of the format, except timeout, approve.tools and
+// artifacts.max_result, and those that only axe 1.8 has. It has a table for one
+// tool.
 const whole = `
 name = "whole"
 description = "has everything"
@@ -98,7 +100,7 @@ func write(t *testing.T, dir, name, text string) string {
 	return file
 }
 
-// TestLoad: Load reads every key of the format.
+// TestLoad: Load reads the keys of whole, and resolves the paths among them.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, dir, "whole.toml", whole)
@@ -176,7 +178,7 @@ func TestDelegation(t *testing.T) {
 			}
 		}
 		if got := strings.Join(append(words, strconv.Itoa(a.Delegation.Batch())), " "); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
+			t.Errorf("%q: styles and batch %q, want %q", text, got, want)
 		}
 	}
 }
@@ -207,8 +209,9 @@ func TestLoadDefaults(t *testing.T) {
 	}
 }
 
-// Load resolves a file's paths relative to the file's directory, and ~ to the
-// home directory.
+// TestLoadResolvesPaths: Load resolves the paths in a file relative to the
+// file's directory, and ~ to the home directory. Without a home directory ~ is
+// an error.
 func TestLoadResolvesPaths(t *testing.T) {
 	t.Setenv("HOME", "/home/someone")
 	dir := t.TempDir()
@@ -240,6 +243,9 @@ func TestLoadResolvesPaths(t *testing.T) {
 	}
 }
 
+// TestLoadRefuses: the error of an invalid file names the mistake and the file,
+// and the line and the key of the mistake if it has them. The error of an
+// unknown key suggests the most similar known one.
 func TestLoadRefuses(t *testing.T) {
 	const ok = "name = \"a\"\nmodel = \"openai/x\"\n"
 	const malformed = ": malformed: want a lower-case letter or digit, then up to 63 of a-z 0-9 _ -"
@@ -474,15 +480,15 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// TestLoadReadsOnlyFiles: Load refuses a directory and a pipe. It does not wait
-// for a writer of the pipe.
+// TestLoadReadsOnlyFiles: Load refuses a missing file, a directory and a pipe.
+// It does not wait for a writer of the pipe.
 func TestLoadReadsOnlyFiles(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := configs.Load(filepath.Join(dir, "a.toml")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: got %v, want fs.ErrNotExist", err)
 	}
 	if _, err := configs.Load(dir); err == nil {
-		t.Error("no error for a directory")
+		t.Error("a directory: got no error, want one")
 	}
 	fifo := filepath.Join(dir, "b.toml")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {

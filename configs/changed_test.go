@@ -7,8 +7,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// ChangedKeys compares strings, lists, numbers and styles. It ignores comments
-// and the order of keys.
+// TestChangedKeys: ChangedKeys compares strings, lists, numbers and styles, and
+// returns the keys that differ. It ignores comments and the order of keys.
 func TestChangedKeys(t *testing.T) {
 	dir := t.TempDir()
 	load := func(lines string) configs.Agent {

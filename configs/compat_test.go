@@ -14,8 +14,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestLoadAxe18: a file with every key of axe 1.8 that is not refused loads. It
-// means the same.
+// TestLoadAxe18: Load reads a file with every key of axe 1.8 that it does not
+// refuse. Each key means the same as in axe 1.8.
 func TestLoadAxe18(t *testing.T) {
 	file := filepath.Join("testdata", "pr-reviewer.toml")
 	got, err := configs.Load(file)
@@ -49,7 +49,8 @@ func TestLoadAxe18(t *testing.T) {
 	}
 }
 
-// TestAxe18Keys: the keys of axe 1.8 have the meaning of our own.
+// TestAxe18Keys: a key of axe 1.8 sets the field of the key of this version
+// that means the same. A key without effect is only listed as inert.
 func TestAxe18Keys(t *testing.T) {
 	retry := func(attempts int, initial, longest time.Duration) func(*configs.Agent) {
 		return func(a *configs.Agent) {
@@ -113,7 +114,8 @@ func TestAxe18Keys(t *testing.T) {
 	}
 }
 
-// TestWorkdirVariables: a workdir may have variables of the environment.
+// TestWorkdirVariables: a workdir may have variables of the environment. A
+// variable that is not set is an error.
 func TestWorkdirVariables(t *testing.T) {
 	t.Setenv("AXE_TEST_PROJECT", "/srv/project")
 	load := func(workdir string) (configs.Agent, error) {
@@ -122,7 +124,7 @@ func TestWorkdirVariables(t *testing.T) {
 	}
 	for _, workdir := range []string{"$AXE_TEST_PROJECT/src", "${AXE_TEST_PROJECT}/src"} {
 		if a, err := load(workdir); err != nil || a.Workdir != "/srv/project/src" {
-			t.Errorf("%s: got %s, %v, want /srv/project/src", workdir, a.Workdir, err)
+			t.Errorf("%s: got %s, error %v; want /srv/project/src", workdir, a.Workdir, err)
 		}
 	}
 	_, err := load("$AXE_TEST_NOWHERE/src")

@@ -16,6 +16,7 @@ import (
 // agent returns the smallest definition of an agent.
 func agent(name string) string { return "name = \"" + name + "\"\nmodel = \"openai/x\"\n" }
 
+// names returns the names of agents, in their order.
 func names(agents []configs.Agent) []string {
 	var all []string
 	for _, a := range agents {

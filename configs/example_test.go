@@ -9,6 +9,7 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
+// LoadDir returns the agents of a directory, sorted by name.
 func ExampleLoadDir() {
 	agents, err := configs.LoadDir("examples")
 	if err != nil {
@@ -25,6 +26,7 @@ func ExampleLoadDir() {
 	// security-reviewer calls [reader]
 }
 
+// An error of Load has the line and the key of a mistake.
 func ExampleLoad() {
 	dir, err := os.MkdirTemp("", "agents")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// Each provider has its own rate limits and its own idle timeout. The limits
-// are off by default, and the timeout is a minute.
+// TestGlobalRateLimits: each provider has its own rate limits and its own idle
+// timeout. The limits are off by default, and the timeout is a minute.
 func TestGlobalRateLimits(t *testing.T) {
 	g, err := configs.LoadGlobal(write(t, t.TempDir(), "config.toml", `
 [providers.openai]
@@ -36,6 +36,8 @@ idle_timeout = 0
 	}
 }
 
+// TestGlobalRefusesRateLimits: the error of an invalid rate limit or timeout
+// names the line, the key and the mistake.
 func TestGlobalRefusesRateLimits(t *testing.T) {
 	for text, want := range map[string]string{
 		"max_concurrent = -1":         "config.toml:2: providers.openai.max_concurrent must be non-negative",

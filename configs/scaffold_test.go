@@ -15,7 +15,8 @@ import (
 // commented matches a line with a key or a table behind "# ".
 var commented = regexp.MustCompile(`(?m)^# (\[[a-z_.]+\]|[a-z_]+ = .*)$`)
 
-// A new agent's file is valid as it is, and has four keys.
+// TestScaffold: a new agent's file is valid as it is. It has a comment and four
+// keys.
 func TestScaffold(t *testing.T) {
 	text := configs.Scaffold("reviewer")
 	got, err := configs.Load(write(t, t.TempDir(), "reviewer.toml", text))
@@ -35,9 +36,9 @@ func TestScaffold(t *testing.T) {
 	}
 }
 
-// The specification wants every table as a comment in a new agent's file. A
-// person took such comments for the defaults. So the file names the page that
-// has the tables.
+// TestScaffold_IncludesSubAgentsConfig: axe's M5 specification wants every
+// table as a comment in a new agent's file. People took such comments for the
+// defaults. So the file names the page that has the tables.
 func TestScaffold_IncludesSubAgentsConfig(t *testing.T) {
 	const page = "https://github.com/axebus/axe/blob/main/docs/agents.md"
 	if text := configs.Scaffold("reviewer"); !strings.Contains(text, page) {
@@ -53,7 +54,8 @@ func TestScaffold_IncludesSubAgentsConfig(t *testing.T) {
 	}
 }
 
-// A new config.toml sets no key. It is valid with every key uncommented.
+// TestScaffoldGlobal: a new config.toml sets no key. It is valid with every key
+// uncommented. It names the tables, and the variables of the environment.
 func TestScaffoldGlobal(t *testing.T) {
 	dir := t.TempDir()
 	ignored := cmpopts.IgnoreFields(configs.Global{}, "File")
@@ -91,7 +93,7 @@ func TestScaffoldGlobal(t *testing.T) {
 	}
 }
 
-// The sample skill has a title and three sections.
+// TestSampleSkill: the sample skill has a title and three sections.
 func TestSampleSkill(t *testing.T) {
 	text := configs.SampleSkill()
 	if !strings.HasPrefix(text, "# ") {

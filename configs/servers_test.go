@@ -10,7 +10,7 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// loadServers loads an agent whose file has some text about MCP servers.
+// loadServers loads the agent a. Its file has the required keys, and then text.
 func loadServers(t *testing.T, text string) (configs.Agent, error) {
 	t.Helper()
 	return configs.Load(write(t, t.TempDir(), "a.toml", "name = 'a'\nmodel = 'openai/x'\n"+text+"\n"))
@@ -53,8 +53,8 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestInvalidServers: the error of an entry names its number, its key and what
-// is wrong.
+// TestInvalidServers: the error of an entry names its number, its key and the
+// mistake.
 func TestInvalidServers(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ entries, want string }{

@@ -93,8 +93,8 @@ func TestFindSkillElsewhere(t *testing.T) {
 	}
 }
 
-// Load finds a skill in the directory above, also if the path of the file has
-// no directory.
+// TestLoadFindsSkillAbove: Load finds a skill in the directory above the file's
+// own, also if the path of the file has no directory.
 func TestLoadFindsSkillAbove(t *testing.T) {
 	root := tree(t, "skills/a/SKILL.md", "agents/")
 	write(t, root, "agents/x.toml", agent("x")+"skill = 'a'\n")
@@ -108,7 +108,8 @@ func TestLoadFindsSkillAbove(t *testing.T) {
 	}
 }
 
-// Without a home directory, a path that begins with ~ is an error of its key.
+// TestLoadWithoutHome: without a home directory, a path that begins with ~ is
+// an error of its key.
 func TestLoadWithoutHome(t *testing.T) {
 	t.Setenv("HOME", "")
 	for _, key := range []string{"skill", "workdir"} {

@@ -64,9 +64,10 @@ func TestValidate_MaxDepthValid(t *testing.T) {
 	}
 }
 
-// Load keeps a MaxDepth and a Timeout of 0. Their defaults apply later (9.3,
-// 12.2). Load sets Parallel to true. The specification has false in the struct
-// and true in effect, and leaves the way to the implementation (5.1, notes).
+// TestValidate_SubAgentsConfigDefaults: without these keys Load leaves MaxDepth
+// and Timeout 0. Their defaults apply later (9.3, 12.2). Load sets Parallel to
+// true. The specification has false in the struct and true in effect, and
+// leaves the way to the implementation (5.1, notes).
 func TestValidate_SubAgentsConfigDefaults(t *testing.T) {
 	for name, lines := range map[string]string{"no table": "", "an empty one": "[sub_agents_config]\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -82,6 +83,8 @@ func TestValidate_SubAgentsConfigDefaults(t *testing.T) {
 	}
 }
 
+// TestLoad_SubAgentsConfig: Load reads all keys of the table sub_agents_config,
+// and the list sub_agents.
 func TestLoad_SubAgentsConfig(t *testing.T) {
 	a, err := loaded(t, "[sub_agents_config]\nmax_depth = 4\nparallel = false\ntimeout = 77\n")
 	if err != nil {
@@ -89,12 +92,12 @@ func TestLoad_SubAgentsConfig(t *testing.T) {
 	}
 	t.Run("req 5.1, 5.2", func(t *testing.T) {
 		if diff := cmp.Diff(configs.SubAgentsConfig{MaxDepth: 4, Timeout: 77}, a.SubAgentsConf); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+			t.Errorf("sub_agents_config (-want +got):\n%s", diff)
 		}
 	})
 	t.Run("req 5.3", func(t *testing.T) {
 		if diff := cmp.Diff([]string{"b"}, a.SubAgents); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+			t.Errorf("sub_agents (-want +got):\n%s", diff)
 		}
 	})
 }

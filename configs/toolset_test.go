@@ -12,7 +12,7 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// loadToolset loads a toolset from text.
+// loadToolset writes a toolset's file with a name and a text, and loads it.
 func loadToolset(t *testing.T, name, text string) (configs.Toolset, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
@@ -22,7 +22,8 @@ func loadToolset(t *testing.T, name, text string) (configs.Toolset, error) {
 	return configs.LoadToolset(file)
 }
 
-// TestLoadToolset loads a toolset with every kind of value.
+// TestLoadToolset: LoadToolset reads a file with values of every type. It
+// replaces a variable in a header.
 func TestLoadToolset(t *testing.T) {
 	t.Setenv("SHOP_TOKEN", "s3cret")
 	got, err := loadToolset(t, "shop.toml", `
@@ -79,7 +80,7 @@ type = "string"
 	}
 }
 
-// TestToolsetKinds loads the smallest file of each kind.
+// TestToolsetKinds: small files of each kind are valid.
 func TestToolsetKinds(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -96,8 +97,8 @@ func TestToolsetKinds(t *testing.T) {
 	}
 }
 
-// TestInvalidToolsets: the error of a file names the line, the key and what is
-// wrong.
+// TestInvalidToolsets: the error of a file names the key and the mistake, and
+// the line of a key that is there.
 func TestInvalidToolsets(t *testing.T) {
 	t.Parallel()
 	const act = "\n[tool.act]\n"
@@ -159,21 +160,22 @@ func TestInvalidToolsets(t *testing.T) {
 	}
 }
 
-// TestToolsetDir: toolsets are beside a directory with the name agents, and
-// below any other one.
+// TestToolsetDir: the directory tools is beside a directory of agents with the
+// name agents, and below any other one.
 func TestToolsetDir(t *testing.T) {
 	t.Parallel()
 	for agents, want := range map[string]string{
 		"/x/agents": "/x/tools", "/x/agents/": "/x/tools", "/x/examples": "/x/examples/tools",
 	} {
 		if got := configs.ToolsetDir(agents); got != want {
-			t.Errorf("%s: %s, want %s", agents, got, want)
+			t.Errorf("toolsets of %s are in %s, want %s", agents, got, want)
 		}
 	}
 }
 
-// TestToolsOfToolsets: an agent names tools of toolsets, also in approve.tools
-// and policy.tools.
+// TestToolsOfToolsets: an agent names tools of toolsets as TOOLSET/TOOL in
+// tools, approve.tools and policy.tools. A * at the end stands for any tool. A
+// malformed name is an error.
 func TestToolsOfToolsets(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ text, want string }{

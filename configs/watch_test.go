@@ -14,8 +14,9 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestWatch: Watch reports the agents at once, and again after each change of
-// them or of the error.
+// TestWatch: Watch reports the agents and toolsets at once, and again after
+// each change of them or of the error. It reports nothing if files change and
+// the definitions do not.
 func TestWatch(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "agents")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -48,7 +49,7 @@ url = "https://example.com/{name}"
 		}()
 		synctest.Wait()
 		if got := drain(reports); got != "a" {
-			t.Errorf("at once: %q, want a", got)
+			t.Errorf("reports at once: %q, want a", got)
 		}
 		for _, step := range []struct {
 			name string
@@ -83,7 +84,7 @@ url = "https://example.com/{name}"
 			time.Sleep(1100 * time.Millisecond) // Watch polls each second
 			synctest.Wait()
 			if got := drain(reports); got != step.want {
-				t.Errorf("%s: %q, want %q", step.name, got, step.want)
+				t.Errorf("%s: reports %q, want %q", step.name, got, step.want)
 			}
 		}
 		stop := errors.New("enough")
@@ -107,7 +108,7 @@ func drain(reports <-chan string) string {
 // first.
 func TestWatchMissing(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
-	err := configs.Watch(t.Context(), none, 0, func(configs.Definitions, error) { t.Error("called") })
+	err := configs.Watch(t.Context(), none, 0, func(configs.Definitions, error) { t.Error("changed was called") })
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want fs.ErrNotExist", err)
 	}

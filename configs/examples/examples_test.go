@@ -102,17 +102,17 @@ func (tr *tree) calls(ctx context.Context, a configs.Agent, calls []provider.Too
 	return results
 }
 
-// TestAgentsAreComplete: the files of each agent can be read, its prompt is not
-// large, and its sub-agents are defined here.
+// TestAgentsAreComplete: the files of each agent can be read, its system text
+// has at most 200,000 bytes, and its sub-agents are defined here.
 func TestAgentsAreComplete(t *testing.T) {
 	tr := load(t)
 	for _, a := range tr.agents {
 		about, err := prompt.Resolve(a)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("%s: %v", a.Name, err)
 		}
 		if len(about.Text()) > 200_000 {
-			t.Errorf("%s: the prompt has %d bytes, want at most 200,000", a.Name, len(about.Text()))
+			t.Errorf("%s: the system text has %d bytes, want at most 200,000", a.Name, len(about.Text()))
 		}
 		for _, s := range a.SubAgents {
 			if _, ok := tr.agents[s]; !ok {
@@ -122,9 +122,10 @@ func TestAgentsAreComplete(t *testing.T) {
 	}
 }
 
-// TestReview: the lead, three reviewers and nine readers make one report. Its
-// places are right. In virtual time the review takes a second or two, and 20
-// seconds with the slowdown of the README.
+// TestReview: the lead, three reviewers and nine readers make one report. Each
+// line that the report quotes stands at its place in the file. The review takes
+// one to two seconds of virtual time, which are about 20 seconds with the
+// slowdown of the README.
 func TestReview(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := load(t)
@@ -188,12 +189,13 @@ func readmeSlowdown(t *testing.T) int {
 	return n
 }
 
-// checkPlaces compares every place in a report with the file.
+// checkPlaces checks each line of the form "- FILE:LINE: TEXT" in a report. The
+// file must have the text in that line.
 func checkPlaces(t *testing.T, report string) {
 	t.Helper()
 	places := regexp.MustCompile(`(?m)^- ([^:\n]+):(\d+): (.*?)( … \d+ lines)?$`).FindAllStringSubmatch(report, -1)
 	if len(places) == 0 {
-		t.Error("the report has no place")
+		t.Error("the report quotes no line of a file")
 	}
 	for _, p := range places {
 		text, err := os.ReadFile(filepath.Join("../..", p[1]))
@@ -203,7 +205,7 @@ func checkPlaces(t *testing.T, report string) {
 		lines := strings.Split(string(text), "\n")
 		n, err := strconv.Atoi(p[2])
 		if err != nil || n < 1 || n > len(lines) || strings.TrimSpace(lines[n-1]) != p[3] {
-			t.Errorf("the report has %q, and the file does not", p[0])
+			t.Errorf("the report quotes %q, and line %s of %s has another text", p[0], p[2], p[1])
 		}
 	}
 }
