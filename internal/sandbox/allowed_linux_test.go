@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestAllowed shows that ordinary work goes on in the sandbox.
+// TestAllowed: ordinary scripts work in the sandbox.
 func TestAllowed(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -31,15 +31,15 @@ func TestAllowed(t *testing.T) {
 			bothSandboxes(t, func(t *testing.T, c Config) {
 				t.Helper()
 				if r := shell(t, c, script); r.Code != 0 {
-					t.Errorf("code %d: %s", r.Code, r.Output)
+					t.Errorf("code %d, want 0: %s", r.Code, r.Output)
 				}
 			})
 		})
 	}
 }
 
-// TestAllowedPrograms shows that git, perl, gcc and go work in the sandbox, if
-// they are installed.
+// TestAllowedPrograms: git, perl, gcc and go work in the sandbox, if they are
+// installed and their directory may be read.
 func TestAllowedPrograms(t *testing.T) {
 	t.Parallel()
 	for program, script := range map[string]string{
@@ -63,14 +63,14 @@ func TestAllowedPrograms(t *testing.T) {
 				t.Helper()
 				c.Read = []string{filepath.Dir(filepath.Dir(path))}
 				if r := shell(t, c, script); r.Code != 0 {
-					t.Errorf("code %d: %s", r.Code, r.Output)
+					t.Errorf("code %d, want 0: %s", r.Code, r.Output)
 				}
 			})
 		})
 	}
 }
 
-// TestNetwork shows that a program may use TCP and UDP if Network is set.
+// TestNetwork: a program may use TCP, UDP and netlink if Network is set.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	bothSandboxes(t, func(t *testing.T, c Config) {
@@ -88,22 +88,22 @@ func TestNetwork(t *testing.T) {
 		} {
 			r, err := Run(t.Context(), c, append([]string{os.Args[0], attemptArg}, try...), nil)
 			if err != nil || r.Code != 0 {
-				t.Errorf("%v: code %d, %v: %s", try, r.Code, err, r.Output)
+				t.Errorf("%v: code %d, error %v, want code 0: %s", try, r.Code, err, r.Output)
 			}
 		}
 	})
 }
 
-// TestLinkInPlaceOfWritable: an earlier program may have put a link in the
-// place of a directory. Run refuses one that leads out of the working
-// directory.
+// TestLinkInPlaceOfWritable: an earlier program has put a link in the place of
+// a directory that the Config names. Run refuses a link that leads out of the
+// working directory. A link to a directory inside gives access to that one.
 func TestLinkInPlaceOfWritable(t *testing.T) {
 	t.Parallel()
 	bothSandboxes(t, func(t *testing.T, c Config) {
 		t.Helper()
 		c.Env = append(c.Env, outside(t, c)...)
 		if r := shell(t, c, `ln -s "$OUT" build && ln -s inner kept && mkdir inner`); r.Code != 0 {
-			t.Fatal(r)
+			t.Fatalf("the program that makes the links ended with %+v", r)
 		}
 		for _, name := range []string{"build", filepath.Join(c.Dir, "build"), "./x/../build"} {
 			changed := c
@@ -123,13 +123,13 @@ func TestLinkInPlaceOfWritable(t *testing.T) {
 	})
 }
 
-// TestProbeFindsWhatIsNotRefused makes the tries of Probe without a sandbox.
-// The probe reports each one that must be refused, and no other.
-func TestProbeFindsWhatIsNotRefused(t *testing.T) {
+// TestProbeReportsEscapes makes the tries of Probe without a sandbox. Probe
+// reports each try that a sandbox must refuse, and no other.
+func TestProbeReportsEscapes(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	if os.Geteuid() != 0 {
-		t.Skip("a user may not do all of it, even without a sandbox")
+		t.Skip("some tries need root, even without a sandbox")
 	}
 	base := t.TempDir()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
@@ -149,8 +149,8 @@ func TestProbeFindsWhatIsNotRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, try := range k.tries(s) {
-		if told := strings.Contains(r.Output.String(), try.name); told == try.allowed {
-			t.Errorf("%q is reported: %t, want %t: %s", try.name, told, !try.allowed, r.Output)
+		if reported := strings.Contains(r.Output.String(), try.name); reported == try.allowed {
+			t.Errorf("%q is reported: %t, want %t: %s", try.name, reported, !try.allowed, r.Output)
 		}
 	}
 }
@@ -169,7 +169,8 @@ func TestOldLandlock(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], attemptArg, "filtered", abi, name, out)
 			text, err := cmd.CombinedOutput()
 			if (err == nil) != (abi == "3") {
-				t.Errorf("%s with the filter for Landlock %s: %v, %s", name, abi, err, text)
+				t.Errorf("%s with the filter for Landlock %s: error %v, %s; want it to work: %t",
+					name, abi, err, text, abi == "3")
 			}
 		}
 	}

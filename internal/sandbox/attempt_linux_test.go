@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempt makes one attempt. The process ends with 0 if it worked, and with 1
-// and a reason if not.
+// attempt makes one attempt. The process ends with 0 if it worked, with 1 if
+// not, and with 2 if there is no such attempt. It prints the reason.
 func attempt(name string, args []string) int {
 	try, ok := attempts()[name]
 	if !ok {
@@ -37,7 +37,9 @@ func attempts() map[string]attemptFunc {
 	return all
 }
 
-// work is a worker that runs two processes in one sandbox, until it is killed.
+// work is a worker that runs a program of two processes that sleep, until it is
+// killed. Its arguments are the working directory, the directory for TMPDIRs,
+// the seconds to sleep, and whether the sandbox is off.
 func work(args []string) error {
 	c := Config{Dir: args[0], TempBase: args[1], Off: args[3] == "true", Env: []string{"PATH=" + os.Getenv("PATH")}}
 	seconds := args[2]
@@ -47,7 +49,8 @@ func work(args []string) error {
 }
 
 // filtered makes an attempt behind the seccomp filter for a version of
-// Landlock, without Landlock.
+// Landlock, without Landlock. Its arguments are the version, the attempt and
+// the arguments of the attempt.
 func filtered(args []string) error {
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {

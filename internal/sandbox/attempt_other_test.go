@@ -2,5 +2,5 @@
 
 package sandbox
 
-// attempt does nothing: only Linux has a sandbox to try things in.
+// attempt makes no attempt: only Linux has a sandbox.
 func attempt(string, []string) int { return 2 }

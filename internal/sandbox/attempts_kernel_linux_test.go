@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// kernelAttempts has the attempts with other features of the kernel, by name.
 func kernelAttempts() map[string]attemptFunc {
 	return map[string]attemptFunc{
 		"namespace": func(args []string) error {
@@ -81,7 +82,7 @@ func kernelAttempts() map[string]attemptFunc {
 	}
 }
 
-// second returns the error of a call.
+// second drops the first result of a call, and returns its error.
 func second(_ int, err error) error { return err }
 
 // mount mounts a file system in the working directory, and unmounts it.
@@ -95,7 +96,8 @@ func mount([]string) error {
 	return unix.Unmount("m", unix.MNT_DETACH)
 }
 
-// remount makes a mount of a directory writable.
+// remount mounts a directory at its own place, makes the mount writable, and
+// unmounts it.
 func remount(args []string) error {
 	if err := unix.Mount(args[0], args[0], "", unix.MS_BIND, ""); err != nil {
 		return err

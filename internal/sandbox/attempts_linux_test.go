@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attemptFunc makes an attempt, and returns nil if it worked.
+// attemptFunc makes an attempt with arguments, and returns nil if it worked.
 type attemptFunc = func(args []string) error
 
+// fileAttempts has the attempts on files, by name.
 func fileAttempts() map[string]attemptFunc {
 	return map[string]attemptFunc{
 		"open": func(args []string) error { return open(args[0], unix.O_RDONLY) },
@@ -45,7 +46,7 @@ func open(path string, flags int) error {
 	return err
 }
 
-// number reads an argument of an attempt.
+// number parses an argument of an attempt, in any base of Go.
 func number(s string) int {
 	n, err := strconv.ParseInt(s, 0, 64)
 	if err != nil {
@@ -54,7 +55,7 @@ func number(s string) int {
 	return int(n)
 }
 
-// readDisk opens the first disk that there is.
+// readDisk opens the first disk that it may open.
 func readDisk([]string) error {
 	err := errors.New("there is no disk")
 	for _, disk := range []string{"/dev/vda", "/dev/sda", "/dev/nvme0n1", "/dev/loop0"} {
@@ -79,6 +80,7 @@ func openByHandle(args []string) error {
 	return err
 }
 
+// processAttempts has the attempts on other processes, by name.
 func processAttempts() map[string]attemptFunc {
 	return map[string]attemptFunc{
 		"vm-read": readMemory,

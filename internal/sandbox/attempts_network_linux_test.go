@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// networkAttempts has the attempts with sockets, by name.
 func networkAttempts() map[string]attemptFunc {
 	return map[string]attemptFunc{
 		"dial": func(args []string) error {
@@ -44,7 +45,7 @@ func networkAttempts() map[string]attemptFunc {
 	}
 }
 
-// dial connects to a socket. Of Unix datagrams it only makes the socket.
+// dial connects to an address. For Unix datagrams it only makes a socket.
 func dial(network, address string) error {
 	if network != "unixgram" {
 		_, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(context.Background(), network, address)

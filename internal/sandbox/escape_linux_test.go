@@ -15,27 +15,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// escape is something that a program in a sandbox must not be able to do. It is
+// escape is an action that a program in a sandbox must not be able to do. It is
 // a script of sh, which ends with 0 if it worked, or an attempt of the test
 // binary. Both may use these variables.
 //
-// OUT is a directory outside with a file "secret", a file "plain"
-// and a program "prog". READ is a file that may be read and not written. VICTIM
-// is a process outside, whose environment has the word "secret". TCP, TCP6 and
-// UDP are addresses of sockets outside, SOCK is the path of a Unix socket, and
-// ABSTRACT the name of one. FD is a file that the worker has inherited.
+// OUT is a directory outside with a file "secret", a file "plain" and a program
+// "prog". READ is a file that may be read and not written. VICTIM is a process
+// outside, whose environment has the word "secret". TCP, TCP6 and UDP are
+// addresses of sockets outside, SOCK is the path of a Unix socket, and ABSTRACT
+// the name of one. FD is a file that the worker has inherited.
 type escape struct {
 	name   string
-	script string   // of sh
-	try    []string // or an attempt and its arguments
-	root   bool     // works for root only, even without a sandbox
-	change func(c *Config)
-	abi    int  // the least version of Landlock that refuses it
-	mounts bool // refused only with namespaces
+	script string          // of sh
+	try    []string        // or an attempt and its arguments
+	root   bool            // works for root only, even without a sandbox
+	change func(c *Config) // before the run, unless nil
+	abi    int             // the least version of Landlock that refuses it
+	mounts bool            // refused only with namespaces
 }
 
-// TestEscapes shows that each attempt fails in a sandbox. It skips an attempt
-// that does not work on this machine without a sandbox either.
+// TestEscapes: each escape fails in a sandbox. The test skips an escape that
+// does not work on this machine without a sandbox either.
 func TestEscapes(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -57,7 +57,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// refused runs an attempt that must not work.
+// refused runs the escape in a sandbox. It must not work.
 func (e escape) refused(t *testing.T, c Config) {
 	t.Helper()
 	switch means := needSandbox(t); {
@@ -68,12 +68,12 @@ func (e escape) refused(t *testing.T, c Config) {
 	}
 	r := e.run(t, c)
 	if r.Code == 0 || r.Code >= 126 {
-		t.Errorf("code %d, want that the attempt was refused: %s", r.Code, r.Output)
+		t.Errorf("code %d, want 1 to 125, as of an attempt that was refused: %s", r.Code, r.Output)
 	}
 	t.Logf("refused: %s", strings.TrimSpace(r.Output.String()))
 }
 
-// run makes an attempt in directories of its own.
+// run runs the escape with a Config, and with the things outside.
 func (e escape) run(t *testing.T, c Config) Result {
 	t.Helper()
 	c.Env = append(c.Env, outside(t, c)...)
@@ -95,7 +95,7 @@ func (e escape) run(t *testing.T, c Config) Result {
 	return r
 }
 
-// variable returns a variable of the program's environment.
+// variable returns a variable of the program's environment, or "".
 func variable(c Config, name string) string {
 	for _, e := range c.Env {
 		if value, ok := strings.CutPrefix(e, name+"="); ok {
@@ -105,7 +105,8 @@ func variable(c Config, name string) string {
 	return ""
 }
 
-// outside makes everything that attempts reach for, and returns its variables.
+// outside makes the files, the process and the sockets that escapes try to
+// reach. It returns their variables.
 func outside(t *testing.T, c Config) []string {
 	t.Helper()
 	out := filepath.Join(filepath.Dir(c.Dir), "outside")
@@ -124,7 +125,7 @@ func outside(t *testing.T, c Config) []string {
 	return append(env, listeners(t, out)...)
 }
 
-// victim starts a process outside, and returns its id.
+// victim starts a process outside, until the test ends. It returns its id.
 func victim(t *testing.T) int {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "sleep", "600")
@@ -137,8 +138,8 @@ func victim(t *testing.T) int {
 	return cmd.Process.Pid
 }
 
-// inheritable opens a file as one that this process had from its parent, so
-// that it is not closed for programs.
+// inheritable opens a file without the flag close-on-exec, as if this process
+// had inherited it. It returns the descriptor.
 func inheritable(t *testing.T, path string) int {
 	t.Helper()
 	fd, err := unix.Open(path, unix.O_RDWR, 0)
@@ -154,7 +155,8 @@ func inheritable(t *testing.T, path string) int {
 	return high
 }
 
-// listeners opens sockets outside, and returns their variables.
+// listeners opens sockets outside, until the test ends. It returns their
+// variables.
 func listeners(t *testing.T, out string) []string {
 	t.Helper()
 	var config net.ListenConfig

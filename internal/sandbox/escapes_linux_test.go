@@ -14,6 +14,7 @@ func escapes() []escape {
 // readOnly takes away the right to write the working directory.
 func readOnly(c *Config) { c.Write = nil }
 
+// fileEscapes are the escapes to files outside, and to devices.
 func fileEscapes() []escape {
 	return []escape{
 		{name: "read with ..", script: `cat ../outside/secret`},
@@ -62,6 +63,7 @@ func fileEscapes() []escape {
 	}
 }
 
+// processEscapes are the escapes to processes outside.
 func processEscapes() []escape {
 	return []escape{
 		{name: "read an environment", script: `grep secret "/proc/$VICTIM/environ"`},
@@ -85,6 +87,7 @@ func processEscapes() []escape {
 	}
 }
 
+// networkEscapes are the escapes over sockets.
 func networkEscapes() []escape {
 	return []escape{
 		{name: "TCP by /dev/tcp of bash", script: `bash -c 'exec 3<>"/dev/tcp/${TCP%:*}/${TCP#*:}"'`},
@@ -108,6 +111,7 @@ func networkEscapes() []escape {
 	}
 }
 
+// kernelEscapes are the escapes by other features of the kernel.
 func kernelEscapes() []escape {
 	return []escape{
 		{name: "user namespace", try: []string{"namespace", "0x10000000"}},

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestInheritedFile: a file that the worker has inherited reaches the programs
-// that it starts itself, but not those that Run starts.
+// TestInheritedFile: a program that Run starts does not have a file that the
+// worker has inherited. A program that the worker starts without Run has it.
 func TestInheritedFile(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {

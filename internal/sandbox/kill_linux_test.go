@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// marked counts the living processes with a mark in their command line. Each
-// test uses marks of its own: numbers of seconds to sleep.
+// marked counts the living processes with a mark in their command line. A mark
+// is a number of seconds to sleep.
 func marked(t *testing.T, mark string) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -33,13 +33,14 @@ func marked(t *testing.T, mark string) int {
 	return n
 }
 
-// mark returns a time to sleep that no other test uses.
+// mark returns a number of seconds to sleep that no other test uses.
 func mark(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprintf("%d.%d", 3600+os.Getpid(), time.Now().UnixNano()%1e9)
 }
 
-// eventually waits until a condition holds, and returns how long that took.
+// eventually waits until a condition holds, and returns the time that it took.
+// It fails the test if the condition does not hold within a time.
 func eventually(t *testing.T, within time.Duration, cond func() bool) time.Duration {
 	t.Helper()
 	begin := time.Now()
@@ -68,15 +69,16 @@ func TestBackgroundProcessesDie(t *testing.T) {
 				m := mark(t)
 				r := shell(t, c, strings.ReplaceAll(script, "MARK", m)+"; exit 4")
 				if n := marked(t, m); n > 0 || r.Code != 4 || r.Left != 0 {
-					t.Errorf("%d processes outlived the program, which ended with %+v, want none and code 4", n, r)
+					t.Errorf("%d processes outlived the program, which ended with %+v; want none, and code 4", n, r)
 				}
 			})
 		})
 	}
 }
 
-// TestCancelEndsManyTrees: when their context ends, fifty programs and all
-// their processes are dead within a second.
+// TestCancelEndsManyTrees: fifty programs have a process in a session of its
+// own each. When their context ends, all of their processes are dead within a
+// second.
 func TestCancelEndsManyTrees(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -92,7 +94,7 @@ func TestCancelEndsManyTrees(t *testing.T) {
 			wg.Go(func() {
 				r, err := Run(ctx, c, []string{"sh", "-c", "(setsid sleep " + m + " &); sleep " + m + " & wait"}, nil)
 				if err != nil || !errors.Is(r.Cause, context.Canceled) {
-					t.Errorf("ended with %+v, error %v, want the cause %v", r, err, context.Canceled)
+					t.Errorf("ended with %+v, error %v; want the cause %v", r, err, context.Canceled)
 				}
 			})
 		}
@@ -112,8 +114,8 @@ func TestCancelEndsManyTrees(t *testing.T) {
 	})
 }
 
-// TestWorkerKilled: when a worker is killed, its programs die, and their
-// TMPDIRs are removed.
+// TestWorkerKilled: when a worker is killed, all processes of its program die,
+// and the program's TMPDIR is removed.
 func TestWorkerKilled(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -134,8 +136,9 @@ func TestWorkerKilled(t *testing.T) {
 	})
 }
 
-// TestHelperKilled: when a helper is killed, its program dies. The worker, or
-// the namespace, kills the program's other processes.
+// TestHelperKilled: when a helper is killed, Run returns ErrLost, and all
+// processes of its program die. The worker kills them, or the end of their
+// namespace does.
 func TestHelperKilled(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -158,8 +161,8 @@ func TestHelperKilled(t *testing.T) {
 	})
 }
 
-// parentOf returns the parent of the process whose command line begins with a
-// text.
+// parentOf returns the id of the parent of the process whose command line
+// begins with a text.
 func parentOf(t *testing.T, text string) int {
 	t.Helper()
 	for parent, children := range allParents() {
@@ -170,12 +173,12 @@ func parentOf(t *testing.T, text string) int {
 			}
 		}
 	}
-	t.Fatalf("no process %q", text)
+	t.Fatalf("no process has a command line that begins with %q", text)
 	return 0
 }
 
-// TestScanOfAllProcesses: allParents shows the children of this process. The
-// package uses it where the kernel does not list the children of a process.
+// TestScanOfAllProcesses: allParents finds a child of this process. The package
+// uses it where the kernel does not list the children of a process.
 func TestScanOfAllProcesses(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "sleep", "60")
@@ -188,6 +191,6 @@ func TestScanOfAllProcesses(t *testing.T) {
 		found = found || pid == cmd.Process.Pid
 	}
 	if !found {
-		t.Errorf("the scan does not show the child %d", cmd.Process.Pid)
+		t.Errorf("the scan does not find the child %d", cmd.Process.Pid)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHandledGrows: each version of Landlock refuses everything that the one
-// before refuses.
+// TestHandledGrows: each version of Landlock refuses everything that the
+// version before refuses. If the network is granted, no right to it is refused.
 func TestHandledGrows(t *testing.T) {
 	t.Parallel()
 	for abi := 2; abi < 12; abi++ {

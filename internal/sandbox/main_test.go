@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestMain makes the test binary the helper and the program of a sandbox too.
+// TestMain lets the test binary be the helper of a sandbox, and a program that
+// makes one attempt.
 func TestMain(m *testing.M) {
 	MaybeExec()
 	if len(os.Args) > 2 && os.Args[1] == attemptArg {
@@ -33,7 +34,8 @@ func setUp(t *testing.T) Config {
 	return Config{Dir: dir, Write: []string{dir}, Env: []string{"PATH=" + os.Getenv("PATH")}, TempBase: temp}
 }
 
-// shell runs a script of sh. It fails the test if the script does not run.
+// shell runs a script of sh for at most a minute. It fails the test if the
+// script cannot be run, or if its TMPDIR cannot be removed.
 func shell(t *testing.T, c Config, script string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -41,12 +43,12 @@ func shell(t *testing.T, c Config, script string) Result {
 	return shellUntil(ctx, t, c, script)
 }
 
-// shellUntil runs a script of sh until ctx ends.
+// shellUntil is shell with another end of the script: when ctx ends.
 func shellUntil(ctx context.Context, t *testing.T, c Config, script string) Result {
 	t.Helper()
 	result, err := Run(ctx, c, []string{"/bin/sh", "-c", script}, nil)
 	if err != nil || result.TempErr != nil {
-		t.Fatal(err, result.TempErr)
+		t.Fatalf("run of the script: error %v, error of its TMPDIR %v", err, result.TempErr)
 	}
 	return result
 }

@@ -2,8 +2,8 @@ package sandbox
 
 import "testing"
 
-// TestProbe: Probe succeeds on every kernel that has what the sandbox needs.
-// The other tests are skipped where it fails.
+// TestProbe: Probe succeeds on a kernel with Landlock, if the package has a
+// seccomp filter for the processor. Other tests are skipped where it fails.
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	if _, err := landlockVersion(); err != nil || auditArch == 0 {
@@ -13,5 +13,5 @@ func TestProbe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("programs are held by %s", means)
+	t.Logf("the sandbox uses %s", means)
 }

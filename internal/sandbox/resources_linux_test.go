@@ -12,7 +12,7 @@ import (
 )
 
 // TestMemoryOfAProcess: a process that uses more than MaxMemory fails in the
-// sandbox. Here tail keeps a line that does not end.
+// sandbox, and only there. Here tail keeps a line of 200 MB.
 func TestMemoryOfAProcess(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -61,7 +61,7 @@ func TestForkBomb(t *testing.T) {
 }
 
 // TestMuchOutput: the beginning and the end of a long output are kept, and its
-// length is counted. The program is not held up.
+// length is counted. The program runs to its end.
 func TestMuchOutput(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -77,15 +77,15 @@ func TestMuchOutput(t *testing.T) {
 		want := size + int64(len("begin\nend\n"))
 		total := int64(len(r.Output.Head)) + r.Output.Dropped + int64(len(r.Output.Tail))
 		if r.Code != 0 || total != want {
-			t.Errorf("code %d, %d bytes, want code 0, %d bytes", r.Code, total, want)
+			t.Errorf("code %d, %d bytes of output; want code 0, %d bytes", r.Code, total, want)
 		}
 		text := r.Output.String()
 		if !strings.HasPrefix(text, "begin\ny\n") || !strings.HasSuffix(text, "\ny\nend\n") ||
 			len(text) > 2*DefaultKeep+100 {
-			t.Errorf("%d bytes are kept, from %q to %q, want at most %d, from begin to end",
+			t.Errorf("%d bytes are kept, from %q to %q; want at most %d, from begin to end",
 				len(text), text[:10], text[len(text)-10:], 2*DefaultKeep+100)
 		}
-		isEmpty(t, c.TempBase)
+		wantEmpty(t, c.TempBase)
 	})
 }
 
@@ -106,9 +106,9 @@ func TestHugeFile(t *testing.T) {
 	})
 }
 
-// TestLimits: a program has the limit MaxOpen, and makes no core dumps. The
-// user may have 16 threads for each of MaxProcs, beside those that it has
-// already.
+// TestLimits: a program has the limit MaxOpen of open files, and makes no core
+// dumps. The kernel's limit of processes leaves the user 16 threads for each of
+// MaxProcs, beside those that it has already.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	bothSandboxes(t, func(t *testing.T, c Config) {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// bothModes runs a test in the sandbox and without.
+// bothModes runs a test without a sandbox, and in both kinds of sandbox.
 func bothModes(t *testing.T, test func(t *testing.T, c Config)) {
 	t.Helper()
 	t.Run("off", func(t *testing.T) {
@@ -29,7 +29,8 @@ func bothModes(t *testing.T, test func(t *testing.T, c Config)) {
 	})
 }
 
-// bothSandboxes runs a test in a sandbox without and with namespaces.
+// bothSandboxes runs a test in a sandbox without namespaces, and in one with
+// them.
 func bothSandboxes(t *testing.T, test func(t *testing.T, c Config)) {
 	t.Helper()
 	for _, namespaces := range []bool{false, true} {
@@ -48,7 +49,8 @@ func bothSandboxes(t *testing.T, test func(t *testing.T, c Config)) {
 // probed probes the machine once.
 var probed = sync.OnceValues(func() (Means, error) { return Probe(context.Background()) })
 
-// needSandbox skips a test on a machine without a sandbox.
+// needSandbox skips a test on a machine without a sandbox. It fails the test if
+// Probe found a sandbox that does not hold a program. It returns the means.
 func needSandbox(t *testing.T) Means {
 	t.Helper()
 	means, err := probed()
@@ -63,7 +65,7 @@ func needSandbox(t *testing.T) Means {
 }
 
 // TestRun: a program gets its input, environment and directory. Run returns its
-// output and its code.
+// output, with the standard error in it, and its code.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -100,7 +102,8 @@ func TestBytes(t *testing.T) {
 	})
 }
 
-// TestEndedBySignal: a signal that ended the program is in Code and in Signal.
+// TestEndedBySignal: a program that signal 9 ends has the Signal 9 and the Code
+// 137.
 func TestEndedBySignal(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, c Config) {
@@ -132,12 +135,12 @@ func TestNotRun(t *testing.T) {
 				t.Errorf("got error %v, want one with %q", err, want)
 			}
 		}
-		isEmpty(t, c.TempBase)
+		wantEmpty(t, c.TempBase)
 	})
 }
 
-// isEmpty fails the test if a directory has an entry.
-func isEmpty(t *testing.T, dir string) {
+// wantEmpty fails the test if a directory has an entry.
+func wantEmpty(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) > 0 {
@@ -156,12 +159,13 @@ func TestTempIsRemoved(t *testing.T) {
 		if got := r.Output.String(); got != "700\n" {
 			t.Errorf("TMPDIR has mode %q, want 700 (%+v)", got, r)
 		}
-		isEmpty(t, c.TempBase)
+		wantEmpty(t, c.TempBase)
 	})
 }
 
-// TestEnvironmentIsComplete: a program has the environment in Env, a TMPDIR of
-// its own and the variables of the shell. It inherits nothing.
+// TestEnvironmentIsComplete: a program has the variables in Env, a TMPDIR of
+// its own, and the variables that the shell sets. It inherits none of the
+// worker's.
 func TestEnvironmentIsComplete(t *testing.T) {
 	t.Setenv("AXE_TEST_SECRET", "secret")
 	c := setUp(t)
@@ -179,7 +183,7 @@ func TestEnvironmentIsComplete(t *testing.T) {
 				t.Errorf("TMPDIR is %s, want a directory below %s", value, c.TempBase)
 			}
 		default:
-			t.Errorf("the environment has %s, want it without", line)
+			t.Errorf("the environment has the inherited %s, want none of the worker", line)
 		}
 	}
 	if !seen["PATH"] || !seen["TMPDIR"] {
