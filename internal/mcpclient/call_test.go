@@ -14,8 +14,8 @@ import (
 	"github.com/axebus/axe/internal/toolset"
 )
 
-// TestCall: a server gets the arguments and the key of a call, and its text
-// comes back.
+// TestCall: a server gets the arguments of a call, byte for byte, and its key.
+// The call returns the server's text. One connection is enough.
 func TestCall(t *testing.T) {
 	transports(t, func(t *testing.T, def configs.Toolset) {
 		t.Helper()
@@ -25,7 +25,7 @@ func TestCall(t *testing.T) {
 			t.Errorf("text %s, want %s", got, want)
 		}
 		if got := callText(t, s, "echo", ""); got != "{} tree.r-1-0" {
-			t.Errorf("text without arguments: %s", got)
+			t.Errorf("text without arguments: %s, want {} tree.r-1-0", got)
 		}
 		if s.connections != 1 {
 			t.Errorf("%d connections, want 1", s.connections)
@@ -40,8 +40,8 @@ func TestCall(t *testing.T) {
 	})
 }
 
-// TestCallErrors: results that are no success are errors that say why, and no
-// call is lost that was answered.
+// TestCallErrors: a failure and a refusal of the server are errors that say
+// why, and so are malformed arguments. None of these calls is lost.
 func TestCallErrors(t *testing.T) {
 	transports(t, func(t *testing.T, def configs.Toolset) {
 		t.Helper()
@@ -77,7 +77,8 @@ func TestCallAsks(t *testing.T) {
 	})
 }
 
-// rawServers runs a test with the raw server over all transports.
+// rawServers runs a test with the raw server: over standard input and output,
+// and over HTTP with a JSON answer and with a stream of events.
 func rawServers(t *testing.T, test func(t *testing.T, s *Set)) {
 	t.Helper()
 	t.Run("stdio", func(t *testing.T) { test(t, open(t, program(t, "raw"))) })
@@ -85,8 +86,8 @@ func rawServers(t *testing.T, test func(t *testing.T, s *Set)) {
 	t.Run("events", func(t *testing.T) { test(t, open(t, service(t, rawHandler(true)))) })
 }
 
-// TestCallUnknownResult: a result that ends no call is an error and never an
-// empty result.
+// TestCallUnknownResult: a result without content for the model is an error,
+// and not an empty result.
 func TestCallUnknownResult(t *testing.T) {
 	rawServers(t, func(t *testing.T, s *Set) {
 		t.Helper()
@@ -104,7 +105,7 @@ func TestCallUnknownResult(t *testing.T) {
 			}
 		}
 		if got := callText(t, s, "a", `{"result":{"content":[]}}`); got != "" {
-			t.Errorf("text %q of an empty result", got)
+			t.Errorf("text %q of an empty result, want none", got)
 		}
 	})
 }
@@ -158,8 +159,8 @@ func TestResultFiles(t *testing.T) {
 	}
 }
 
-// TestResultError: the error of a failed call has its text, and all of its
-// parts.
+// TestResultError: the error of a failed call has the text of all parts of its
+// result.
 func TestResultError(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"isError":true}`: "the tool failed, and gave no reason",
@@ -202,7 +203,8 @@ func TestCallTooLarge(t *testing.T) {
 	})
 }
 
-// TestHeaders: every request has the headers of the definition.
+// TestHeaders: every request has the headers of the definition. Without them
+// the server refuses the call.
 func TestHeaders(t *testing.T) {
 	inner := streamable(testServer(), false)
 	def := service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -214,7 +216,7 @@ func TestHeaders(t *testing.T) {
 	}))
 	def.Headers = map[string]string{"Authorization": "Bearer secret"}
 	if got := callText(t, open(t, def), "echo", `{}`); got != "{} tree.r-1-0" {
-		t.Errorf("text %q", got)
+		t.Errorf("text %q, want {} tree.r-1-0", got)
 	}
 	def.Headers = nil
 	err := callError(t, open(t, def), "echo", `{}`)
@@ -234,7 +236,7 @@ func TestHeadersStay(t *testing.T) {
 	def := service(t, http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
 	def.Headers = map[string]string{"X-Key": "secret"}
 	if got := callText(t, open(t, def), "a", `{"result":{"content":[{"type":"text","text":"here"}]}}`); got != "here" {
-		t.Errorf("text %q", got)
+		t.Errorf("text %q, want here", got)
 	}
 }
 

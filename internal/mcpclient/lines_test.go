@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLineReader: lines come whole up to the limit. Of longer ones the two ends
-// come with an error, and the next line is whole again.
+// TestLineReader: a line within the limit is returned whole. Of a longer line
+// the two ends are returned, with an error. The next line is whole again.
 func TestLineReader(t *testing.T) {
 	const limit = 3 * edge
 	rapid.Check(t, func(t *rapid.T) {
@@ -34,18 +34,19 @@ func TestLineReader(t *testing.T) {
 			case len(want) > limit+1:
 				ends := strings.HasPrefix(string(got), "<x") && strings.HasSuffix(string(got), "x>")
 				if !errors.Is(err, errTooLarge) || !ends || len(got) > 2*edge {
-					t.Fatalf("line %d of %d bytes: %d bytes, error %v", i, len(want), len(got), err)
+					t.Fatalf("line %d of %d bytes: %d bytes, error %v; want its ends in at most %d bytes, and %v",
+						i, len(want), len(got), err, 2*edge, errTooLarge)
 				}
 			}
 		}
 		if _, err := r.next(); !errors.Is(err, io.EOF) {
-			t.Fatalf("error %v at the end", err)
+			t.Fatalf("error %v at the end, want %v", err, io.EOF)
 		}
 	})
 }
 
-// TestAnswerID: the id of an answer is found at both places, and none in a
-// message that is no answer.
+// TestAnswerID: answerID finds the id at the beginning and at the end of an
+// answer, though its middle may be missing. It finds none in another message.
 func TestAnswerID(t *testing.T) {
 	for l, want := range map[string]float64{
 		`{"jsonrpc":"2.0","id":12,"result":{`:                12,
@@ -65,8 +66,8 @@ func TestAnswerID(t *testing.T) {
 	}
 }
 
-// TestEventTap: the answer is found however the stream comes in, and the bytes
-// go on unchanged.
+// TestEventTap: the tap finds the answer in a stream of events, in pieces of
+// any size. It passes the bytes on unchanged.
 func TestEventTap(t *testing.T) {
 	id, err := jsonrpc.MakeID(3.0)
 	if err != nil {
@@ -84,7 +85,7 @@ func TestEventTap(t *testing.T) {
 			x := &exchange{id: id}
 			out, err := io.ReadAll(&eventTap{body: io.NopCloser(in), exchange: x, limit: maxMessage})
 			if err != nil || string(out) != stream || x.answer == nil {
-				t.Errorf("%s: error %v, answer %v, read %q", name, err, x.answer, out)
+				t.Errorf("%s: error %v, answer %v, read %q; want an answer, and %q", name, err, x.answer, out, stream)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/axebus/axe/internal/toolset"
 )
 
-// names are the names of the tools of a set.
+// names returns the names of a set's tools, in their order.
 func names(t *testing.T, s *Set) []string {
 	t.Helper()
 	tools, err := s.Tools(t.Context())
@@ -32,8 +32,8 @@ func names(t *testing.T, s *Set) []string {
 	return all
 }
 
-// TestToolsAsSent: the tools have the order of the server, and their schemas
-// the bytes.
+// TestToolsAsSent: the tools have the order in which the server sent them, and
+// their schemas have the bytes that it sent.
 func TestToolsAsSent(t *testing.T) {
 	rawServers(t, func(t *testing.T, s *Set) {
 		t.Helper()
@@ -49,8 +49,8 @@ func TestToolsAsSent(t *testing.T) {
 	})
 }
 
-// TestToolsPages: all pages of a list are read, again and again, also while the
-// SDK keeps them.
+// TestToolsPages: each use reads all pages of a list. While the SDK keeps the
+// pages of a server that allows it, no page is requested again.
 func TestToolsPages(t *testing.T) {
 	for _, ttl := range []int{0, 60_000} {
 		server := serverWith(&mcp.ServerOptions{PageSize: 3})
@@ -73,7 +73,7 @@ func TestToolsPages(t *testing.T) {
 			}
 		}
 		if pages := map[int]int{0: 6, 60_000: 3}; asked != pages[ttl] {
-			t.Errorf("time to live %d: %d pages were asked for, want %d", ttl, asked, pages[ttl])
+			t.Errorf("time to live %d ms: %d pages were requested, want %d", ttl, asked, pages[ttl])
 		}
 	}
 }
@@ -89,11 +89,12 @@ func TestToolsAllowed(t *testing.T) {
 	}
 	callText(t, s, "echo", `{}`)
 	if err := callError(t, s, "grow", `{}`); !strings.Contains(err.Error(), `does not offer the tool "grow"`) {
-		t.Error(err)
+		t.Errorf("call of a tool that is not allowed: error %v, want that it is not offered", err)
 	}
 }
 
-// list is a server that lists some tools, given as JSON.
+// list returns the definition of a toolset. Its server answers a request for
+// its tools with a JSON text.
 func list(t *testing.T, tools string) configs.Toolset {
 	t.Helper()
 	return service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -111,8 +112,8 @@ func list(t *testing.T, tools string) configs.Toolset {
 	}))
 }
 
-// TestToolsTrusted: the annotations of a trusted server are effects. Those of
-// another one count for nothing.
+// TestToolsTrusted: the annotations of a trusted server give its tools their
+// effects. The annotations of another server are ignored.
 func TestToolsTrusted(t *testing.T) {
 	def := list(t, `{"tools":[
 		{"name":"look","inputSchema":{},"annotations":{"readOnlyHint":true,"idempotentHint":true}},
@@ -138,7 +139,8 @@ func TestToolsTrusted(t *testing.T) {
 	}
 }
 
-// TestToolsFlawed: a tool that no model can call is left out.
+// TestToolsFlawed: a tool is left out if it has no name, no object as its
+// schema, or the name of an earlier tool.
 func TestToolsFlawed(t *testing.T) {
 	def := list(t, `{"tools":[
 		{"name":"","inputSchema":{}}, {"name":"none"}, {"name":"null","inputSchema":null},
@@ -151,8 +153,8 @@ func TestToolsFlawed(t *testing.T) {
 	}
 }
 
-// TestToolsTooMany: a list that is too long for a model is an error with the
-// number, unless the allowed part is short enough.
+// TestToolsTooMany: a list with too many tools, bytes or pages is an error with
+// the number. Only the allowed tools count.
 func TestToolsTooMany(t *testing.T) {
 	var many []string
 	for i := range 129 {
@@ -160,7 +162,7 @@ func TestToolsTooMany(t *testing.T) {
 	}
 	def := list(t, `{"tools":[`+strings.Join(many, ",")+`]}`)
 	if _, err := open(t, def).Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "129 tools") {
-		t.Errorf("error %v, want the number", err)
+		t.Errorf("129 tools: error %v, want one with the number", err)
 	}
 	def.Allow = []string{"t1*"}
 	if n := len(names(t, open(t, def))); n != 40 {
@@ -168,11 +170,11 @@ func TestToolsTooMany(t *testing.T) {
 	}
 	large := list(t, `{"tools":[{"name":"t","description":"`+strings.Repeat("x", 1<<20)+`","inputSchema":{}}]}`)
 	if _, err := open(t, large).Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "1048579 bytes") {
-		t.Errorf("error %v, want the number", err)
+		t.Errorf("a large tool: error %v, want one with the number of bytes", err)
 	}
 	endless := list(t, `{"tools":[],"nextCursor":"on"}`)
 	if _, err := open(t, endless).Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "128 pages") {
-		t.Errorf("error %v, want the number", err)
+		t.Errorf("endless pages: error %v, want one with the number of pages", err)
 	}
 }
 
@@ -185,7 +187,8 @@ func TestToolsMalformed(t *testing.T) {
 	}
 }
 
-// TestToolsChange: the token of Changed tells that the server has other tools.
+// TestToolsChange: a server gets another tool, and says so. Changed has a token
+// after that, and the tools include the new one.
 func TestToolsChange(t *testing.T) {
 	transports(t, func(t *testing.T, def configs.Toolset) {
 		t.Helper()
@@ -193,14 +196,14 @@ func TestToolsChange(t *testing.T) {
 		before := names(t, s)
 		select {
 		case <-s.Changed():
-			t.Fatal("a token before the change")
+			t.Fatal("Changed has a token before the change")
 		default:
 		}
 		callText(t, s, "grow", `{}`)
 		select {
 		case <-s.Changed():
 		case <-t.Context().Done():
-			t.Fatal("no token")
+			t.Fatal("Changed has no token after the change")
 		}
 		if after := names(t, s); len(after) != len(before)+1 || !slices.Contains(after, "grown") {
 			t.Errorf("tools %v, want one more than %v", after, before)
@@ -208,9 +211,10 @@ func TestToolsChange(t *testing.T) {
 	})
 }
 
-// TestToolsUnseenChange: the end of the stream of notifications leaves a token,
-// and the next use has another connection with a stream. On a young connection
-// it is ignored.
+// TestToolsUnseenChange: the server ends the stream of notifications, so that
+// the tools may change unseen. Changed has a token after that, and the next use
+// makes another connection with a stream. On a young connection the end of the
+// stream is ignored.
 func TestToolsUnseenChange(t *testing.T) {
 	hangUp := make(chan func(), 1)
 	inner := streamable(testServer(), false)
@@ -233,6 +237,6 @@ func TestToolsUnseenChange(t *testing.T) {
 	<-s.Changed()
 	names(t, s)
 	if s.connections != 2 || len(hangUp) != 1 {
-		t.Errorf("%d connections, %d streams, want 2 and 1 more", s.connections, len(hangUp))
+		t.Errorf("%d connections, %d new streams; want 2 and 1", s.connections, len(hangUp))
 	}
 }

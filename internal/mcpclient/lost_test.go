@@ -21,7 +21,7 @@ import (
 	"github.com/axebus/axe/internal/toolset"
 )
 
-// running is the process of a set's connection.
+// running connects a set, and returns the process of the connection.
 func running(t *testing.T, s *Set) *process {
 	t.Helper()
 	c, err := s.session(t.Context())
@@ -31,16 +31,16 @@ func running(t *testing.T, s *Set) *process {
 	return c.server.(*process)
 }
 
-// past lets a set try again without its pause.
-func past(s *Set) {
+// skipPause lets a set connect again without a pause.
+func skipPause(s *Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down.until = time.Time{}
 }
 
 // TestDeathDuringCall: a call is lost if its server dies, and its error has the
-// reason. The next one fails at once, and after the pause another process
-// carries it out.
+// reason. The next call fails at once, and is not lost. After the pause another
+// process carries calls out.
 func TestDeathDuringCall(t *testing.T) {
 	s := open(t, program(t, "tools"))
 	c, err := s.session(t.Context())
@@ -56,16 +56,16 @@ func TestDeathDuringCall(t *testing.T) {
 	<-c.over
 	err = callError(t, s, "echo", `{}`)
 	if errors.Is(err, toolset.ErrLost) || !strings.Contains(err.Error(), "exit status 7") {
-		t.Errorf("error %v, want one that the server is down", err)
+		t.Errorf("error %v, want one that has the exit status and is not %v", err, toolset.ErrLost)
 	}
-	past(s)
+	skipPause(s)
 	if got := callText(t, s, "echo", `{}`); got != "{} tree.r-1-0" {
-		t.Errorf("text %q", got)
+		t.Errorf("text %q, want {} tree.r-1-0", got)
 	}
 }
 
-// TestDeathBeforeCall: no call is lost that comes after the death of its
-// server. It is carried out by another process, or fails as the server is down.
+// TestDeathBeforeCall: a call that comes after the death of its server is not
+// lost. Another process carries it out, or it fails since the server is down.
 func TestDeathBeforeCall(t *testing.T) {
 	s := open(t, program(t, "tools"))
 	for range 5 {
@@ -76,14 +76,14 @@ func TestDeathBeforeCall(t *testing.T) {
 		<-p.exited
 		_, err := s.Call(t.Context(), toolset.Call{Tool: "echo", Key: "k"})
 		if errors.Is(err, toolset.ErrLost) || err != nil && !strings.Contains(err.Error(), "signal: killed") {
-			t.Errorf("error %v", err)
+			t.Errorf("error %v, want none, or that the server was killed and not %v", err, toolset.ErrLost)
 		}
-		past(s)
+		skipPause(s)
 	}
 }
 
-// TestDeathAfterLongLife: the death of a server that was well for long is no
-// failure. The next call starts it anew.
+// TestDeathAfterLongLife: a server dies after a long connection. The next call
+// starts another process at once, without a pause.
 func TestDeathAfterLongLife(t *testing.T) {
 	s := open(t, program(t, "tools"))
 	c, err := s.session(t.Context())
@@ -95,7 +95,7 @@ func TestDeathAfterLongLife(t *testing.T) {
 	_ = p.cmd.Process.Kill()
 	<-p.exited
 	if got := callText(t, s, "echo", `{}`); got != "{} tree.r-1-0" {
-		t.Errorf("text %q", got)
+		t.Errorf("text %q, want {} tree.r-1-0", got)
 	}
 }
 
@@ -124,7 +124,8 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// breaking is a server of which broken answers the calls of tools.
+// breaking returns the definition of a toolset with the raw server. The handler
+// broken answers the calls of tools. The header Test-Id has the id of the call.
 func breaking(t *testing.T, broken http.HandlerFunc) configs.Toolset {
 	t.Helper()
 	return service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -133,7 +134,7 @@ func breaking(t *testing.T, broken http.HandlerFunc) configs.Toolset {
 				ID json.RawMessage `json:"id"`
 			}
 			if err := json.NewDecoder(r.Body).Decode(&call); err != nil {
-				t.Error(err)
+				t.Errorf("body of a call: %v", err)
 			}
 			r.Header.Set("Test-Id", string(call.ID))
 			broken(w, r)
@@ -143,8 +144,9 @@ func breaking(t *testing.T, broken http.HandlerFunc) configs.Toolset {
 	}))
 }
 
-// TestBadAnswers: a call is lost if it may have reached its server and no
-// answer came. A refusal is an answer. In both cases the connection goes on.
+// TestBadAnswers: a call is lost if its server sends no answer to it, or one
+// that cannot be read. A refusal is an answer. In both cases the connection
+// goes on.
 func TestBadAnswers(t *testing.T) {
 	status := func(code int, kind, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -199,7 +201,8 @@ func brokenBody(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, `{"jsonrpc":`)
 }
 
-// TestServerAway: a call is not lost if its request was not sent.
+// TestServerAway: a call is not lost if its server takes no connection, so that
+// its request was not sent. It fails soon.
 func TestServerAway(t *testing.T) {
 	web := httptest.NewServer(rawHandler(false))
 	s := open(t, configs.Toolset{Name: "test", URL: web.URL})
@@ -212,12 +215,12 @@ func TestServerAway(t *testing.T) {
 		t.Errorf("error %v, want %v alone", err, syscall.ECONNREFUSED)
 	}
 	if took := time.Since(began); took >= endingTime {
-		t.Errorf("the call took %v", took)
+		t.Errorf("the call took %v, want less than %v", took, endingTime)
 	}
 }
 
-// TestSessionForgotten: a call to a server that was started anew opens another
-// session, and is carried out.
+// TestSessionForgotten: a server was started anew, and does not know the
+// session of a call. The call opens another session, and is carried out.
 func TestSessionForgotten(t *testing.T) {
 	for _, code := range []int{http.StatusNotFound, http.StatusBadRequest} {
 		old := &mcp.ServerOptions{SupportedProtocolVersions: []string{"2025-11-25"}}
@@ -240,7 +243,7 @@ func TestSessionForgotten(t *testing.T) {
 		handler = forgetful(streamable(serverWith(old), true), code)
 		mu.Unlock()
 		if got := callText(t, s, "echo", `{}`); got != "{} tree.r-1-0" {
-			t.Errorf("text %q", got)
+			t.Errorf("text %q, want {} tree.r-1-0", got)
 		}
 		if s.connections != 2 {
 			t.Errorf("status %d: %d connections, want 2", code, s.connections)
@@ -248,7 +251,8 @@ func TestSessionForgotten(t *testing.T) {
 	}
 }
 
-// noted is a writer that tells the session of an answer before it writes.
+// noted is a writer that calls session with an answer's session, before it
+// writes the answer.
 type noted struct {
 	http.ResponseWriter
 	session func(id string)
@@ -266,7 +270,8 @@ func (n noted) Write(b []byte) (int, error) {
 
 func (n noted) Flush() { _ = http.NewResponseController(n.ResponseWriter).Flush() }
 
-// forgetful is a server with sessions that answers an unknown one with a code.
+// forgetful is a server with sessions. It answers a request of a session that
+// it did not open with a code.
 func forgetful(h http.Handler, code int) http.Handler {
 	var mu sync.Mutex
 	known := map[string]bool{"": true}
@@ -286,8 +291,8 @@ func forgetful(h http.Handler, code int) http.Handler {
 	})
 }
 
-// TestCancelReachesServer: the end of a call's context ends the call at its
-// server, and the call at once.
+// TestCancelReachesServer: the end of a call's context ends the call, which
+// counts as lost, and the tool at the server. Later calls are carried out.
 func TestCancelReachesServer(t *testing.T) {
 	for name, sessions := range map[string]bool{"sessions": true, "stateless": false} {
 		t.Run(name, func(t *testing.T) {
@@ -299,7 +304,8 @@ func TestCancelReachesServer(t *testing.T) {
 	}
 }
 
-// waiter is a tool that waits for its cancellation.
+// waiter is a tool that waits for its cancellation. It closes began, and ended
+// after that.
 func waiter(began, ended chan<- struct{}) mcp.ToolHandler {
 	return func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		close(began)
@@ -311,6 +317,8 @@ func waiter(began, ended chan<- struct{}) mcp.ToolHandler {
 
 var errStop = errors.New("the run is cancelled")
 
+// testCancel calls the tool wait, and ends the context when the tool has begun.
+// The call and the tool must end.
 func testCancel(t *testing.T, s *Set, began, ended <-chan struct{}) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -324,11 +332,12 @@ func testCancel(t *testing.T, s *Set, began, ended <-chan struct{}) {
 	}
 	<-ended
 	if got := callText(t, s, "echo", `{}`); got != "{} tree.r-1-0" {
-		t.Errorf("text %q", got)
+		t.Errorf("text %q, want {} tree.r-1-0", got)
 	}
 }
 
-// TestCancelReachesProcess: the same over standard input and output.
+// TestCancelReachesProcess: the situation of TestCancelReachesServer, over
+// standard input and output.
 func TestCancelReachesProcess(t *testing.T) {
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -373,7 +382,8 @@ func TestCancelStuckServer(t *testing.T) {
 	_ = p.cmd.Process.Signal(syscall.SIGCONT)
 }
 
-// TestWriteBroken: a request counts as sent unless its write fails.
+// TestWriteBroken: a request counts as sent if its write succeeds, and does not
+// if the write fails.
 func TestWriteBroken(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		out, in, err := os.Pipe()
@@ -387,7 +397,7 @@ func TestWriteBroken(t *testing.T) {
 		c := newStdio(&process{pipes: pipes{in: in}, limit: maxMessage})
 		err = c.write(line{bytes: []byte("{}\n"), exchange: x})
 		if (err != nil) != broken || x.sent == broken {
-			t.Errorf("broken %v: error %v, sent %v", broken, err, x.sent)
+			t.Errorf("broken %t: error %v, sent %t; want an error: %t, sent %t", broken, err, x.sent, broken, !broken)
 		}
 		closeAll(out, in)
 	}

@@ -24,10 +24,11 @@ import (
 	"github.com/axebus/axe/internal/toolset"
 )
 
-// serveArgument makes the test program an MCP server instead. The name of the
-// server follows.
+// serveArgument makes the test program an MCP server. The name of the server is
+// the next argument.
 const serveArgument = "serve-mcp"
 
+// TestMain runs the tests, or a server of serve.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == serveArgument {
 		serve(os.Args[2])
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve is a server over standard input and output.
+// serve runs a server over standard input and output.
 func serve(name string) {
 	switch name {
 	case "tools":
@@ -64,8 +65,8 @@ func serve(name string) {
 	}
 }
 
-// serveStubborn starts a child and says its id. Both ignore the end of their
-// input and SIGTERM.
+// serveStubborn runs a server that starts a child. Both ignore the end of their
+// input and SIGTERM. The tool pids returns their process ids.
 func serveStubborn() {
 	signal.Ignore(syscall.SIGTERM)
 	child := exec.CommandContext(context.Background(), "sh", "-c", "trap '' TERM; while :; do sleep 1; done")
@@ -81,7 +82,7 @@ func serveStubborn() {
 	select {}
 }
 
-// serveRaw is a server for which rawAnswer writes the answers.
+// serveRaw runs a server that answers with rawAnswer.
 func serveRaw() {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)
@@ -97,8 +98,9 @@ const rawTools = `[{"name":"b",` +
 	`"inputSchema":{ "type":"object","properties":{"z":{"type":"number"},"a":{"const":1.50}}}},` +
 	`{"description":"first <by> name","inputSchema":{"type":"object"},"name":"a"}]`
 
-// rawAnswer answers a message byte for byte. A call of a tool gets the argument
-// "result" as its result, or one of "size" bytes.
+// rawAnswer returns the answer to a message, nil for a notification. The result
+// of a call is the call's argument "result", byte for byte, or a text of "size"
+// bytes.
 func rawAnswer(msg []byte) []byte {
 	var req struct {
 		ID     json.RawMessage `json:"id"`
@@ -128,7 +130,8 @@ func rawAnswer(msg []byte) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, req.ID, result)
 }
 
-// rawHandler is the raw server over HTTP. With events it answers with a stream.
+// rawHandler is the raw server over HTTP. With events it answers with a stream
+// of events, in which the answer follows a notification.
 func rawHandler(events bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		msg, err := io.ReadAll(r.Body)
@@ -149,9 +152,11 @@ func rawHandler(events bool) http.HandlerFunc {
 	}
 }
 
+// testServer is serverWith without options.
 func testServer() *mcp.Server { return serverWith(nil) }
 
-// serverWith is a server of the SDK.
+// serverWith returns a server of the SDK with the tools of the tests. Echo
+// returns its arguments and the key of the call.
 func serverWith(o *mcp.ServerOptions) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, o)
 	s.AddTool(tool("echo"), func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -175,8 +180,8 @@ func serverWith(o *mcp.ServerOptions) *mcp.Server {
 		return nil, nil
 	})
 	s.AddTool(tool("wait"), func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		// The test that has this address is told of the begin and the
-		// end.
+		// The tool reports its begin and its end to the test, which
+		// listens at this address.
 		report, err := new(net.Dialer).DialContext(ctx, "tcp", os.Getenv("MCP_TEST_REPORT"))
 		if err != nil {
 			return nil, err
@@ -198,15 +203,17 @@ func serverWith(o *mcp.ServerOptions) *mcp.Server {
 	return s
 }
 
+// tool returns the definition of a tool that takes any object.
 func tool(name string) *mcp.Tool {
 	return &mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}
 }
 
+// textResult returns the result of a call with one text.
 func textResult(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// program is the definition of a toolset that a server of serve has.
+// program returns the definition of a toolset with a server of serve.
 func program(t *testing.T, server string) configs.Toolset {
 	t.Helper()
 	exe, err := os.Executable()
@@ -216,7 +223,7 @@ func program(t *testing.T, server string) configs.Toolset {
 	return configs.Toolset{Name: "test", Kind: configs.ToolsetMCP, Command: []string{exe, serveArgument, server}}
 }
 
-// service is the definition of a toolset that an HTTP handler serves.
+// service returns the definition of a toolset that an HTTP handler serves.
 func service(t *testing.T, h http.Handler) configs.Toolset {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -227,14 +234,14 @@ func service(t *testing.T, h http.Handler) configs.Toolset {
 	return configs.Toolset{Name: "test", Kind: configs.ToolsetMCP, URL: s.URL}
 }
 
-// streamable serves a server of the SDK over HTTP: by the newest protocol, or
-// with sessions by the one before.
+// streamable serves a server of the SDK over HTTP: without sessions for the
+// newest version of the protocol, with sessions for the version before.
 func streamable(s *mcp.Server, sessions bool) http.Handler {
 	o := &mcp.StreamableHTTPOptions{Stateless: !sessions, PropagateRequestCancellation: !sessions}
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, o)
 }
 
-// open opens a toolset for the time of a test.
+// open opens a toolset until the test ends.
 func open(t *testing.T, def configs.Toolset) *Set {
 	t.Helper()
 	s, err := Open(def, slog.New(slog.DiscardHandler))
@@ -245,8 +252,8 @@ func open(t *testing.T, def configs.Toolset) *Set {
 	return s
 }
 
-// transports runs a test with a server over both transports, and over both
-// protocols.
+// transports runs a test over each transport and with each of two versions of
+// the protocol.
 func transports(t *testing.T, test func(t *testing.T, def configs.Toolset)) {
 	t.Helper()
 	old := &mcp.ServerOptions{SupportedProtocolVersions: []string{"2025-11-25"}}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestEnvironment: a program gets four common variables and those that its
-// definition names, and runs in the workdir.
+// TestEnvironment: a program gets four common variables of the worker, and
+// those that its definition names. It runs in the workdir.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("LANG", "C")
 	t.Setenv("WORKER_SECRET", "key")
@@ -32,12 +32,12 @@ func TestEnvironment(t *testing.T) {
 	for _, line := range got {
 		name, _, _ := strings.Cut(line, "=")
 		if !slices.Contains([]string{"PATH", "HOME", "LANG", "TERM", "TOOL_TOKEN", "PWD", "dir"}, name) {
-			t.Errorf("the program has %s", line)
+			t.Errorf("the program has the variable %s, want it without", line)
 		}
 	}
 }
 
-// alive reports whether a process is there and no zombie.
+// alive reports whether a process exists and is not a zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // Linux alone has it
 	if err == nil && bytes.Contains(stat, []byte(") Z ")) {
@@ -58,10 +58,10 @@ func TestCloseEndsGroup(t *testing.T) {
 	}
 	pids := processes(t, s)
 	s.Close()
-	end(t, pids)
+	awaitEnd(t, pids)
 }
 
-// processes are the ids of a stubborn server and of its child.
+// processes returns the ids of a stubborn server and of its child.
 func processes(t *testing.T, s *Set) []int {
 	t.Helper()
 	pids := make([]int, 2)
@@ -76,33 +76,35 @@ func processes(t *testing.T, s *Set) []int {
 	return pids
 }
 
-// end waits until processes have ended. A stranger reaps the child.
-func end(t *testing.T, pids []int) {
+// awaitEnd waits up to 10 seconds until processes have ended. Another process
+// reaps the child of a dead program.
+func awaitEnd(t *testing.T, pids []int) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
 	for slices.ContainsFunc(pids, alive) {
 		if time.Now().After(deadline) {
-			t.Fatal("the processes are still there")
+			t.Fatal("the processes have not ended within 10 s")
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// TestDeathEndsGroup: the child of a program that has died is ended too, so
-// that the end of the connection is seen.
+// TestDeathEndsGroup: a program is killed. Its connection ends, and its child
+// is ended too, though it ignores SIGTERM and has the program's output open.
 func TestDeathEndsGroup(t *testing.T) {
 	s := open(t, program(t, "stubborn"))
 	pids := processes(t, s)
 	c := s.current
 	_ = c.server.(*process).cmd.Process.Kill()
 	<-c.over
-	end(t, pids)
+	awaitEnd(t, pids)
 }
 
-// TestGreeting: a line on standard output that is no message is passed over.
+// TestGreeting: a line on a program's standard output that is no message is
+// skipped.
 func TestGreeting(t *testing.T) {
 	if got := callText(t, open(t, program(t, "greeting")), "echo", `{}`); got != "{} tree.r-1-0" {
-		t.Errorf("text %q", got)
+		t.Errorf("text %q, want {} tree.r-1-0", got)
 	}
 }
 
@@ -118,8 +120,9 @@ func (b *safeBuffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// TestStandardError: the lines of a program go to the log at the level debug,
-// each bounded.
+// TestStandardError: the lines that a program writes to its standard error go
+// to the log at the level debug. A long line is cut. The last lines are kept
+// for errors.
 func TestStandardError(t *testing.T) {
 	out := &safeBuffer{}
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -132,7 +135,7 @@ func TestStandardError(t *testing.T) {
 		}
 	}
 	if len(text) > 2*maxLogLine || len(l.last()) > 2*maxLogLine {
-		t.Errorf("%d bytes in the log, %d kept", len(text), len(l.last()))
+		t.Errorf("%d bytes in the log, %d kept; want at most %d of each", len(text), len(l.last()), 2*maxLogLine)
 	}
 	for range 100 {
 		l.keep("again")

@@ -19,7 +19,8 @@ import (
 // @modelcontextprotocol/server-everything and server-filesystem.
 const peersVariable = "AXE_MCP_PEERS"
 
-// npmServer is the program of an npm package, with arguments.
+// npmServer returns the command of a server's npm package, with arguments. It
+// skips the test without a directory of such packages.
 func npmServer(t *testing.T, name string, arguments ...string) []string {
 	t.Helper()
 	dir := os.Getenv(peersVariable)
@@ -33,8 +34,9 @@ func npmServer(t *testing.T, name string, arguments ...string) []string {
 	return append([]string{"node", script}, arguments...)
 }
 
-// TestReferenceFilesystem: the reference server of files lists its tools, reads
-// and writes files, and refuses others.
+// TestReferenceFilesystem: the reference server for files lists its tools, and
+// reads and writes files. Its refusal of a file outside its directory is an
+// answer.
 func TestReferenceFilesystem(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("hello"), 0o600); err != nil {
@@ -55,19 +57,19 @@ func TestReferenceFilesystem(t *testing.T) {
 		t.Logf("%s: effect %q, schema %s", tool.Name, tool.Effect, tool.Schema)
 	}
 	if got := callText(t, s, "read_text_file", `{"path":"a.txt"}`); got != "hello" {
-		t.Errorf("text %q", got)
+		t.Errorf("a.txt has the text %q, want hello", got)
 	}
 	callText(t, s, "write_file", `{"path":"b.txt","content":"<new>"}`)
 	if got, err := os.ReadFile(filepath.Join(dir, "b.txt")); string(got) != "<new>" {
-		t.Errorf("b.txt has %q, error %v", got, err)
+		t.Errorf("b.txt has %q, error %v; want <new>", got, err)
 	}
 	if err := callError(t, s, "read_text_file", `{"path":"/etc/passwd"}`); errors.Is(err, toolset.ErrLost) {
-		t.Error(err)
+		t.Errorf("a file outside: error %v, want one that is not %v", err, toolset.ErrLost)
 	}
 }
 
-// TestReferenceEverything: the reference server of all features, over both
-// transports.
+// TestReferenceEverything: the tools of the reference server for all features
+// work over both transports.
 func TestReferenceEverything(t *testing.T) {
 	t.Run("stdio", func(t *testing.T) {
 		everything(t, configs.Toolset{Name: "all", Command: npmServer(t, "server-everything", "stdio")})
@@ -85,12 +87,12 @@ func TestReferenceEverything(t *testing.T) {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 		})
-		listens(t, address)
+		awaitListener(t, address)
 		everything(t, configs.Toolset{Name: "all", URL: "http://" + address + "/mcp"})
 	})
 }
 
-// freeAddress is an address of this host at which nothing listens.
+// freeAddress returns an address of this host without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -101,8 +103,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// listens waits until a server listens.
-func listens(t *testing.T, address string) {
+// awaitListener waits up to a minute until a server listens at an address.
+func awaitListener(t *testing.T, address string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
@@ -116,6 +118,7 @@ func listens(t *testing.T, address string) {
 	}
 }
 
+// everything calls tools of the reference server for all features.
 func everything(t *testing.T, def configs.Toolset) {
 	t.Helper()
 	def.Trust = true
@@ -131,13 +134,13 @@ func everything(t *testing.T, def configs.Toolset) {
 	}
 	t.Logf("protocol %s", s.current.client.InitializeResult().ProtocolVersion)
 	if got := callText(t, s, "echo", `{"message":"a <b>"}`); !strings.Contains(got, "a <b>") {
-		t.Errorf("echo: %q", got)
+		t.Errorf("echo: %q, want a <b> in it", got)
 	}
 	if got := callText(t, s, "get-sum", `{"a":2,"b":40}`); !strings.Contains(got, "42") {
-		t.Errorf("get-sum: %q", got)
+		t.Errorf("get-sum: %q, want 42 in it", got)
 	}
 	if err := callError(t, s, "get-sum", `{"a":"x"}`); errors.Is(err, toolset.ErrLost) {
-		t.Error(err)
+		t.Errorf("malformed arguments: error %v, want one that is not %v", err, toolset.ErrLost)
 	}
 	everythingFiles(t, s)
 }
@@ -169,7 +172,8 @@ func everythingFiles(t *testing.T, s *Set) {
 		}
 		t.Logf("%s: %s", tt.tool, res.Text)
 		if err != nil || !strings.Contains(res.Text, tt.text) || !slices.Equal(types, tt.types) {
-			t.Errorf("%s: error %v, files of the types %v, text %s", tt.tool, err, types, res.Text)
+			t.Errorf("%s: error %v, files of the types %v, text %s; want the types %v, and %q in the text",
+				tt.tool, err, types, res.Text, tt.types, tt.text)
 		}
 	}
 }

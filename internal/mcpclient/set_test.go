@@ -18,15 +18,17 @@ import (
 
 var errNoHost = errors.New("no such host")
 
-// pipeServer is a server inside the test. It cannot be reached if inner is
-// nil.
+// pipeServer is a server inside the test process. It cannot be reached if inner
+// is nil.
 type pipeServer struct {
 	inner *mcp.Server
 	mcp.Transport
 
+	// session is that of the last connection.
 	session *mcp.ServerSession
 }
 
+// Connect connects to inner through pipes in memory.
 func (p *pipeServer) Connect(ctx context.Context) (mcp.Connection, error) {
 	if p.inner == nil {
 		return nil, errNoHost
@@ -48,8 +50,8 @@ func (p *pipeServer) stop() {
 
 func (p *pipeServer) failure() error { return nil }
 
-// dialled is a set with servers that the test makes, with the times at
-// which they were made since its beginning.
+// dialled returns a set that connects to the servers which serverOf makes. It
+// also returns the times of the connections, since dialled was called.
 func dialled(t *testing.T, serverOf func() server) (*Set, *[]time.Duration) {
 	t.Helper()
 	s, err := Open(configs.Toolset{Name: "far", URL: "http://example.invalid"}, slog.New(slog.DiscardHandler))
@@ -65,8 +67,9 @@ func dialled(t *testing.T, serverOf func() server) (*Set, *[]time.Duration) {
 	return s, times
 }
 
-// TestPauseGrows: a server that cannot be reached is tried at the first use
-// after a pause, which grows. Until then calls fail at once and say why.
+// TestPauseGrows: a server that cannot be reached is tried again at the first
+// use after a pause. The pause grows from half a second to 30 seconds. Until it
+// is over, each use fails at once and says why.
 func TestPauseGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, times := dialled(t, func() server { return &pipeServer{} })
@@ -74,7 +77,7 @@ func TestPauseGrows(t *testing.T) {
 		for range 1200 {
 			_, err := s.Tools(t.Context())
 			if !errors.Is(err, errNoHost) || !strings.Contains(err.Error(), `toolset "far" is down`) {
-				t.Fatalf("error %v", err)
+				t.Fatalf("error %v, want %v and that the toolset is down", err, errNoHost)
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -104,9 +107,10 @@ func TestPauseText(t *testing.T) {
 	})
 }
 
-// TestEndOfConnection: after the end of a connection that lasted, the next use
-// connects at once. One that ended soon is a failure of the server. Each new
-// connection leaves a token.
+// TestEndOfConnection: after the end of a connection that lasted long, the next
+// use connects at once. If the connection lasted less, the next use fails, and
+// the first use after the pause connects. A new connection leaves a token in
+// Changed.
 func TestEndOfConnection(t *testing.T) {
 	for lasted, pause := range map[time.Duration]time.Duration{
 		settled:               0,
@@ -126,11 +130,11 @@ func TestEndOfConnection(t *testing.T) {
 			last.stop()
 			synctest.Wait()
 			if _, err := s.session(t.Context()); (err == nil) != (pause == 0) {
-				t.Errorf("lasted %v: error %v", lasted, err)
+				t.Errorf("lasted %v: error %v, want one: %t", lasted, err, pause != 0)
 			}
 			time.Sleep(pause)
 			if _, err := s.session(t.Context()); err != nil {
-				t.Errorf("lasted %v, after the pause: error %v", lasted, err)
+				t.Errorf("lasted %v, after the pause: error %v, want none", lasted, err)
 			}
 			if want := []time.Duration{0, lasted + pause}; !slices.Equal(*times, want) {
 				t.Errorf("connected at %v, want %v", *times, want)
@@ -138,7 +142,7 @@ func TestEndOfConnection(t *testing.T) {
 			select {
 			case <-s.Changed():
 			default:
-				t.Error("no token")
+				t.Error("Changed has no token after a new connection")
 			}
 		})
 	}
@@ -162,14 +166,14 @@ func TestConnectShared(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		if _, err := s.Tools(impatient); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
-			t.Errorf("error %v after %v", err, time.Since(began))
+			t.Errorf("error %v after %v, want %v after 1s", err, time.Since(began), context.DeadlineExceeded)
 		}
 		var calls sync.WaitGroup
 		for range 10 {
 			calls.Go(func() {
 				_, err := s.Tools(t.Context())
 				if !errors.Is(err, errConnecting) || time.Since(began) != connectTime {
-					t.Errorf("error %v after %v", err, time.Since(began))
+					t.Errorf("error %v after %v, want %v after %v", err, time.Since(began), errConnecting, connectTime)
 				}
 			})
 		}
@@ -180,27 +184,28 @@ func TestConnectShared(t *testing.T) {
 	})
 }
 
-// TestCloseWhileConnecting: Close ends an attempt, and calls after it fail.
+// TestCloseWhileConnecting: Close ends an attempt to connect. The waiting call
+// and later calls fail with errClosed.
 func TestCloseWhileConnecting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := dialled(t, func() server { return &slowServer{} })
 		var call sync.WaitGroup
 		call.Go(func() {
 			if _, err := s.Tools(t.Context()); !errors.Is(err, errClosed) {
-				t.Errorf("error %v, want %v", err, errClosed)
+				t.Errorf("waiting call: error %v, want %v", err, errClosed)
 			}
 		})
 		synctest.Wait()
 		s.Close()
 		call.Wait()
 		if _, err := s.Tools(t.Context()); !errors.Is(err, errClosed) {
-			t.Errorf("error %v, want %v", err, errClosed)
+			t.Errorf("call after Close: error %v, want %v", err, errClosed)
 		}
 	})
 }
 
-// TestOpenRefuses: a definition without a server, or with a malformed glob, is
-// an error.
+// TestOpenRefuses: a definition with no server, with two servers or with a
+// malformed glob is an error that names the toolset.
 func TestOpenRefuses(t *testing.T) {
 	for _, def := range []configs.Toolset{
 		{Name: "none"},
@@ -208,7 +213,7 @@ func TestOpenRefuses(t *testing.T) {
 		{Name: "glob", URL: "http://localhost", Allow: []string{"[a"}},
 	} {
 		if _, err := Open(def, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), def.Name) {
-			t.Errorf("%s: error %v", def.Name, err)
+			t.Errorf("error %v, want one that names the toolset %s", err, def.Name)
 		}
 	}
 }
