@@ -5,6 +5,8 @@ import (
 	"testing"
 )
 
+// TestIsPublic: addresses of the public internet, and of each range that is not
+// public. An IPv6 address that stands for an IPv4 address counts as that one.
 func TestIsPublic(t *testing.T) {
 	t.Parallel()
 	for addr, want := range map[string]bool{
@@ -68,6 +70,6 @@ func TestIsPublic(t *testing.T) {
 		}
 	}
 	if isPublic(netip.Addr{}) {
-		t.Error("isPublic of no address is true")
+		t.Error("isPublic of the zero address is true, want false")
 	}
 }

@@ -13,10 +13,11 @@ import (
 	"github.com/axebus/axe/agentd/run"
 )
 
-// shelf has artifacts by name. It copies them in pieces of 1,000 bytes.
-type shelf map[string]string
+// artifactTexts has the texts of artifacts by name. It copies them in pieces of
+// 1,000 bytes.
+type artifactTexts map[string]string
 
-func (s shelf) Find(_ context.Context, name string) (run.Artifact, error) {
+func (s artifactTexts) Find(_ context.Context, name string) (run.Artifact, error) {
 	text, ok := s[name]
 	if !ok {
 		return run.Artifact{}, errors.New("no such artifact")
@@ -24,7 +25,7 @@ func (s shelf) Find(_ context.Context, name string) (run.Artifact, error) {
 	return run.Artifact{Name: name, Size: int64(len(text)), MediaType: "image/png"}, nil
 }
 
-func (s shelf) Copy(_ context.Context, w io.Writer, name string) error {
+func (s artifactTexts) Copy(_ context.Context, w io.Writer, name string) error {
 	for rest := s[name]; rest != ""; {
 		n := min(len(rest), 1000)
 		if _, err := w.Write([]byte(rest[:n])); err != nil {
@@ -35,7 +36,7 @@ func (s shelf) Copy(_ context.Context, w io.Writer, name string) error {
 	return nil
 }
 
-func (s shelf) Write(_ context.Context, name string, b []byte) error {
+func (s artifactTexts) Write(_ context.Context, name string, b []byte) error {
 	if old, ok := s[name]; ok && !bytes.Equal([]byte(old), b) {
 		return errors.New("another content")
 	}
@@ -43,14 +44,15 @@ func (s shelf) Write(_ context.Context, name string, b []byte) error {
 	return nil
 }
 
-// TestReadArtifact: the lines of an artifact, as read_file has those of a file.
-// They never take more room than a result may.
+// TestReadArtifact: read_artifact returns numbered lines of an artifact, as
+// read_file does of a file. A result keeps to MaxResult, and says at which line
+// the next call goes on. So all calls together read the whole artifact.
 func TestReadArtifact(t *testing.T) {
 	var many strings.Builder
 	for i := range 5000 {
 		fmt.Fprintf(&many, "line %d\n", i+1)
 	}
-	c := Call{MaxResult: 1024, Artifacts: shelf{
+	c := Call{MaxResult: 1024, Artifacts: artifactTexts{
 		"three": "one\ntwo\nthree", "ended": "one\ntwo\n", "empty": "", "many": many.String(),
 		"long": strings.Repeat("äx", 2000) + "\nnext", "png": "\x89PNG\x00", "blank": "\n\n",
 	}}
@@ -78,7 +80,7 @@ func TestReadArtifact(t *testing.T) {
 		c.Arguments = args{"name": "many", "offset": strconv.Itoa(next)}
 		got, err := use(t.Context(), readArtifact(), c)
 		if err != nil || len(got) > c.MaxResult || pieces > 5000 {
-			t.Fatalf("from line %d: %d bytes, %v", next, len(got), err)
+			t.Fatalf("from line %d: %d bytes, error %v; want at most %d bytes", next, len(got), err, c.MaxResult)
 		}
 		lines, note, cut := strings.Cut(got, "\n... [")
 		for line := range strings.SplitSeq(lines, "\n") {
@@ -87,24 +89,25 @@ func TestReadArtifact(t *testing.T) {
 		}
 		if next = 5001; cut {
 			if _, err := fmt.Sscanf(note, "cut here: go on with offset %d]", &next); err != nil {
-				t.Fatalf("%q: %v", note, err)
+				t.Fatalf("the note %q has no offset: %v", note, err)
 			}
 		}
 	}
 	if all.String() != many.String() {
-		t.Error("the pieces are not the whole")
+		t.Error("the pieces together are not the artifact")
 	}
 	c.Arguments = args{"name": "long"}
 	got, err := use(t.Context(), readArtifact(), c)
 	if err != nil || !strings.HasSuffix(got, "x\n... [the rest of this line is left out: the next one has offset 2]") &&
 		!strings.HasSuffix(got, "ä\n... [the rest of this line is left out: the next one has offset 2]") {
-		t.Errorf("a long line: %q, %v", got[max(0, len(got)-90):], err)
+		t.Errorf("a long line: ends in %q, error %v; want a note with the offset 2", got[max(0, len(got)-90):], err)
 	}
 }
 
-// TestWriteArtifact: an artifact is stored under a name that is a file name.
+// TestWriteArtifact: write_artifact stores a text under a file name. The same
+// text may be stored again, and another one is refused.
 func TestWriteArtifact(t *testing.T) {
-	c := Call{Artifacts: shelf{"there": "one"}}
+	c := Call{Artifacts: artifactTexts{"there": "one"}}
 	for _, tt := range []toolCall{
 		{"new", args{"name": "a.md", "content": "äb"}, "wrote 3 bytes to artifact a.md", ""},
 		{"empty", args{"name": "b.md", "content": ""}, "wrote 0 bytes to artifact b.md", ""},
@@ -115,7 +118,7 @@ func TestWriteArtifact(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.check(t, writeArtifact(), c) })
 	}
-	if got := c.Artifacts.(shelf)["a.md"]; got != "äb" {
-		t.Errorf("stored %q", got)
+	if got := c.Artifacts.(artifactTexts)["a.md"]; got != "äb" {
+		t.Errorf("stored %q, want äb", got)
 	}
 }

@@ -20,10 +20,10 @@ import (
 // cut is the last line of a text that was cut.
 const cut = "\n... [response truncated, exceeded 10000 characters]"
 
-// anywhere is url_fetch without a check of addresses.
+// anywhere returns url_fetch without a check of addresses.
 func anywhere() fetcher { return fetcher{fetchTime, nil, func(netip.AddrPort) bool { return true }} }
 
-// onlyTo is url_fetch to public addresses and to that of a server.
+// onlyTo returns url_fetch that may dial public addresses and that of a server.
 func onlyTo(srv *httptest.Server) fetcher {
 	f := anywhere()
 	f.mayDial = func(to netip.AddrPort) bool {
@@ -32,6 +32,8 @@ func onlyTo(srv *httptest.Server) fetcher {
 	return f
 }
 
+// TestURLFetch: url_fetch returns a text, and a page as Markdown, up to 10,000
+// characters. Binary bodies, HTTP errors and malformed URLs are errors.
 func TestURLFetch(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
@@ -106,13 +108,14 @@ func TestURLFetch(t *testing.T) {
 		t.Parallel()
 		got, err := use(t.Context(), anywhere().tool(), Call{Arguments: at("/large")})
 		if err != nil || !strings.HasPrefix(got, "first\n\n") || !strings.HasSuffix(got, cut) || len(got) > 10_100 {
-			t.Errorf("got %d bytes, %.20q, error %v", len(got), got, err)
+			t.Errorf("got %d bytes that begin with %.20q, error %v; want the page, cut", len(got), got, err)
 		}
 	})
 }
 
-// TestURLFetchRefuses: without a resolver that lies and without redirects, no
-// address that is not public is dialled, however it is spelled.
+// TestURLFetchRefuses: url_fetch dials no address that is not public, whatever
+// form it has in the URL. A name is looked up first: the resolver of this test
+// answers 127.0.0.1 for every name.
 func TestURLFetchRefuses(t *testing.T) {
 	t.Parallel()
 	hits, srv := hitServer(t)
@@ -123,8 +126,8 @@ func TestURLFetchRefuses(t *testing.T) {
 		"127.0.0.1", "localhost", "0.0.0.0", "[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
 		"[64:ff9b::7f00:1]", "[64:ff9b::169.254.169.254]", "169.254.169.254", "10.0.0.1", "100.64.0.1",
 		"[fd00:ec2::254]",
-		// Some systems read these as numbers. Go knows no such host, or asks
-		// the resolver, and that of this test reads them so.
+		// Some systems read the next hosts as 127.0.0.1. For Go they
+		// are unknown hosts, or names for the resolver.
 		"2130706433", "0x7f000001", "0x7f.1", "017700000001", "0177.0.0.1", "127.1", "127.0.0.1.", "①②⑦.0.0.1",
 		"name.test", "public.test@name.test", "8.8.8.8@127.0.0.1", "8.8.8.8%2f@127.0.0.1", "8.8.8.8:80@[::1]",
 	} {
@@ -139,12 +142,12 @@ func TestURLFetchRefuses(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if n := hits.Load(); n != 0 {
-			t.Errorf("the server got %d requests", n)
+			t.Errorf("the server got %d requests, want none", n)
 		}
 	})
 }
 
-// TestURLFetchRedirects: the address is checked again at every redirect.
+// TestURLFetchRedirects: url_fetch checks the address at every redirect again.
 func TestURLFetchRedirects(t *testing.T) {
 	t.Parallel()
 	hits, inner := hitServer(t)
@@ -160,13 +163,13 @@ func TestURLFetchRedirects(t *testing.T) {
 		}
 	}
 	if n := hits.Load(); n != 0 {
-		t.Errorf("the server got %d requests", n)
+		t.Errorf("the server got %d requests, want none", n)
 	}
 }
 
-// TestURLFetchRebinding: a name that means another address the second time does
-// not lead there. Each request looks its name up once, and dials the address
-// that was checked.
+// TestURLFetchRebinding: the resolver answers with a private address when a
+// name is looked up the second time. That address is refused too. Each request
+// looks its name up once, and dials the address that was checked.
 func TestURLFetchRebinding(t *testing.T) {
 	t.Parallel()
 	outer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -191,7 +194,8 @@ func TestURLFetchRebinding(t *testing.T) {
 	}
 }
 
-// TestURLFetchHosts: with allowed hosts, no other host is asked.
+// TestURLFetchHosts: with allowed hosts, no request goes to another host, also
+// after a redirect.
 func TestURLFetchHosts(t *testing.T) {
 	t.Parallel()
 	hits, inner := hitServer(t)
@@ -235,12 +239,13 @@ func TestURLFetchHosts(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if n := hits.Load(); n != 0 {
-			t.Errorf("the server got %d requests", n)
+			t.Errorf("the server got %d requests, want none", n)
 		}
 	})
 }
 
-// TestURLFetchNoProxy: a proxy would dial for the tool, without its check.
+// TestURLFetchNoProxy: url_fetch uses no proxy, which would dial without the
+// check of addresses.
 func TestURLFetchNoProxy(t *testing.T) {
 	t.Parallel()
 	if transport, ok := anywhere().client(nil).Transport.(*http.Transport); !ok || transport.Proxy != nil {
@@ -248,8 +253,8 @@ func TestURLFetchNoProxy(t *testing.T) {
 	}
 }
 
-// TestURLFetchTime: a server that does not answer, and one that does not end
-// its answer, are waited for until the time is over or the call is stopped.
+// TestURLFetchTime: a server does not answer, or does not end its answer. The
+// call ends after its time, or when its context ends.
 func TestURLFetchTime(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -265,7 +270,7 @@ func TestURLFetchTime(t *testing.T) {
 	for _, path := range []string{"/", "/begins"} {
 		got, err := use(t.Context(), f.tool(), Call{Arguments: args{"url": srv.URL + path}})
 		if err == nil || err.Error() != "no answer within 50ms" {
-			t.Errorf("%s: got %q and error %v", path, got, err)
+			t.Errorf("%s: got %q and error %v, want that there was no answer within 50ms", path, got, err)
 		}
 	}
 	stopped := errors.New("stopped")
@@ -276,7 +281,7 @@ func TestURLFetchTime(t *testing.T) {
 	}
 }
 
-// hitServer is a server on loopback that counts its requests.
+// hitServer starts a server at a loopback address, which counts its requests.
 func hitServer(t *testing.T) (*atomic.Int32, *httptest.Server) {
 	t.Helper()
 	var hits atomic.Int32
@@ -288,6 +293,7 @@ func hitServer(t *testing.T) (*atomic.Int32, *httptest.Server) {
 	return &hits, srv
 }
 
+// portOf returns the port of a server.
 func portOf(t *testing.T, srv *httptest.Server) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(srv.Listener.Addr().String())
@@ -297,8 +303,8 @@ func portOf(t *testing.T, srv *httptest.Server) string {
 	return port
 }
 
-// resolver asks a DNS server of the test. It knows every name, by an IPv4
-// address.
+// resolver returns a resolver whose DNS server answers with the IPv4 address
+// that lookup returns for a name.
 func resolver(t *testing.T, lookup func(name string) netip.Addr) *net.Resolver {
 	t.Helper()
 	var listen net.ListenConfig
@@ -325,6 +331,7 @@ func resolver(t *testing.T, lookup func(name string) netip.Addr) *net.Resolver {
 	}}
 }
 
+// dnsAnswer returns the answer to a DNS query for IPv4 addresses.
 func dnsAnswer(query []byte, lookup func(name string) netip.Addr) ([]byte, error) {
 	var m dnsmessage.Message
 	if err := m.Unpack(query); err != nil {

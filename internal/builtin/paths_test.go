@@ -41,7 +41,7 @@ func TestNoPathLeadsOut(t *testing.T) {
 				}
 				tool, ok := builtin.Find(use["tool"])
 				if !ok {
-					t.Fatal("there is no such tool")
+					t.Fatalf("there is no tool %s", use["tool"])
 				}
 				c := builtin.Call{Dir: dir, Key: "T.r-1-0", Arguments: map[string]string{"path": path}}
 				for name, value := range use {
@@ -53,7 +53,7 @@ func TestNoPathLeadsOut(t *testing.T) {
 					t.Errorf("got the result %q, want an error", result)
 				}
 				if b, err := os.ReadFile(file); err != nil || string(b) != secret {
-					t.Errorf("the file outside is %q, %v", b, err)
+					t.Errorf("the file outside has %q, error %v; want %q", b, err, secret)
 				}
 			})
 		}

@@ -15,6 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// TestSearchFiles: search_files returns the matching lines with their places,
+// in the order of the files. It leaves out binary files, ignored files and the
+// directory .git. Malformed arguments are errors.
 func TestSearchFiles(t *testing.T) {
 	t.Parallel()
 	dir := writeTree(t, map[string]string{
@@ -76,7 +79,7 @@ func TestSearchFiles(t *testing.T) {
 				"... [more lines match: these are the first 2]", "",
 		},
 		{
-			"a limit that is met",
+			"a limit above the matches",
 			args{"pattern": "func", "limit": "6", "glob": "[!.]*"},
 			"cmd/deep/d.go:1: func deep() {}\ncmd/run.go:3: func Run() {}\n" +
 				"cmd/run.md:1: func is a word\nlatin:1: func \uFFFD\nmain.go:3: func main() {}", "",
@@ -105,8 +108,8 @@ func TestSearchFiles(t *testing.T) {
 	}
 }
 
-// TestSearchStaysInside: nothing outside the working directory is searched, and
-// nothing that is no regular file.
+// TestSearchStaysInside: search_files reads no file outside the working
+// directory, also through a link, and reads regular files only.
 func TestSearchStaysInside(t *testing.T) {
 	t.Parallel()
 	outside := writeTree(t, map[string]string{"secret": "found outside\n", "sub/secret": "found outside\n"})
@@ -146,7 +149,8 @@ func TestSearchStaysInside(t *testing.T) {
 	}
 }
 
-// TestSearchIgnoresAsGit: search_files sees the files that git would add.
+// TestSearchIgnoresAsGit: search_files searches the files that git would add,
+// given the same .gitignore files.
 func TestSearchIgnoresAsGit(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -184,15 +188,16 @@ func TestSearchIgnoresAsGit(t *testing.T) {
 		}
 		want := wouldAdd(t, dir, path)
 		if len(want) == 0 || len(want) == len(tree) {
-			t.Fatalf("%s: git would add %d of %d files", path, len(want), len(tree))
+			t.Fatalf("%s: git would add %d of %d files, want some and not all", path, len(want), len(tree))
 		}
 		if diff := cmp.Diff(want, slices.Sorted(slices.Values(names))); diff != "" {
-			t.Errorf("%s: -git +search_files\n%s", path, diff)
+			t.Errorf("%s: files (-git +search_files):\n%s", path, diff)
 		}
 	}
 }
 
-// wouldAdd returns the files with a marker that git would add.
+// wouldAdd returns the files below a path that git would add, sorted, without
+// the files .gitignore.
 func wouldAdd(t *testing.T, dir, path string) []string {
 	t.Helper()
 	git := func(arguments ...string) string {
@@ -216,8 +221,8 @@ func wouldAdd(t *testing.T, dir, path string) []string {
 	return names
 }
 
-// TestSearchLimits: large files are passed over, a large result ends, and so
-// does a search that is stopped.
+// TestSearchLimits: search_files skips large files. It ends when its result is
+// large, and when its context ends.
 func TestSearchLimits(t *testing.T) {
 	t.Parallel()
 	dir := writeTree(t, map[string]string{"small": strings.Repeat("found "+strings.Repeat("x", 400)+"\n", 1000)})
@@ -233,11 +238,12 @@ func TestSearchLimits(t *testing.T) {
 	got, err := use(t.Context(), searchFiles(), c)
 	if err != nil || len(got) > maxMatches+1000 || strings.Contains(got, "large") ||
 		!strings.HasSuffix(got, "\n... [more lines match: these are the first 246]") {
-		t.Errorf("got %d bytes that end in %q, error %v", len(got), got[max(0, len(got)-100):], err)
+		t.Errorf("got %d bytes that end in %q, error %v; want a note after 246 lines",
+			len(got), got[max(0, len(got)-100):], err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got, err := use(ctx, searchFiles(), c); !errors.Is(err, context.Canceled) || got != "" {
-		t.Errorf("stopped: got %q and error %v", got, err)
+		t.Errorf("stopped: got %q and error %v, want %v", got, err, context.Canceled)
 	}
 }

@@ -20,7 +20,8 @@ type toolCall struct {
 	wantErr   string
 }
 
-// check carries out the call and compares its result.
+// check carries out the call and compares its result. The call has the
+// arguments of tt, and all else of c.
 func (tt toolCall) check(t *testing.T, tool Tool, c Call) {
 	t.Helper()
 	c.Arguments = tt.arguments
@@ -44,7 +45,8 @@ func use(ctx context.Context, tool Tool, c Call) (string, error) {
 	return tool.Run(ctx, c)
 }
 
-// writeTree writes files by their names below a new directory.
+// writeTree writes texts by their file names below a new directory, and returns
+// the directory.
 func writeTree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

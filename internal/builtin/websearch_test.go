@@ -14,18 +14,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// webKey is the key of the search service.
 const webKey = "tvly-secret"
 
-// searching is web_search with the environment of a worker.
+// searching returns web_search with the environment of a worker.
 func searching(environment map[string]string) webSearcher {
 	return webSearcher{func(name string) string { return environment[name] }, webSearchTime}
 }
 
-// at is web_search of a service.
+// at returns web_search of the service at a URL, with a key.
 func at(base string) webSearcher {
 	return searching(map[string]string{"TAVILY_API_KEY": webKey, "AXE_WEB_SEARCH_BASE_URL": base})
 }
 
+// TestWebSearch: the result is a list of at most ten results. An answer of the
+// service that is an error, or no JSON, is an error without the key.
 func TestWebSearch(t *testing.T) {
 	t.Parallel()
 	many := `{"results": [` + strings.Repeat(`{"title": "t", "url": "u", "content": "c"}, `, 11) + `{}]}`
@@ -71,22 +74,22 @@ func TestWebSearch(t *testing.T) {
 	}
 }
 
-// TestWebSearchRequest: the request is one that the API of Tavily takes, and
-// its key stands in the header alone.
+// TestWebSearchRequest: the request has the form of Tavily's API. The key is in
+// a header, and not in the URL or the body.
 func TestWebSearchRequest(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body map[string]any
 		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-			t.Error(err)
+			t.Errorf("body: %v", err)
 		}
 		want := map[string]any{"query": `say "hi"`, "search_depth": "basic", "max_results": 10.0}
 		if diff := cmp.Diff(want, body); diff != "" {
-			t.Errorf("body: -want +got\n%s", diff)
+			t.Errorf("body (-want +got):\n%s", diff)
 		}
 		if r.Method != http.MethodPost || r.RequestURI != "/v1/search" ||
 			r.Header.Get("Authorization") != "Bearer "+webKey || r.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("request: %s %s %v", r.Method, r.RequestURI, r.Header)
+			t.Errorf("request: %s %s %v, want POST /v1/search with the key and JSON", r.Method, r.RequestURI, r.Header)
 		}
 		fmt.Fprint(w, "{}")
 	}))
@@ -95,7 +98,8 @@ func TestWebSearchRequest(t *testing.T) {
 	tt.check(t, at(srv.URL+"/v1/").tool(), Call{})
 }
 
-// TestWebSearchErrors: no error shows the key, or the password of an address.
+// TestWebSearchErrors: a call without a query, a key or a service is an error.
+// No redirect is followed. No error shows the key, or the password in a URL.
 func TestWebSearchErrors(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -146,8 +150,8 @@ func TestWebSearchErrors(t *testing.T) {
 	}
 }
 
-// TestWebSearchTime: a service that does not answer is waited for until the
-// time is over or the call is stopped.
+// TestWebSearchTime: a service does not answer. The call ends after its time,
+// or when its context ends.
 func TestWebSearchTime(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
