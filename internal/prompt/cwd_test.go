@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestBelow: the directory of a run is a directory below its workdir, also by a
-// symbolic link that stays there.
+// TestBelow: the directory of a run is its workdir or a directory below it,
+// also through a symbolic link that stays there. Anything else is an error.
 func TestBelow(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	for _, err := range []error{

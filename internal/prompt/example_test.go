@@ -46,6 +46,7 @@ func ExampleResolve() {
 	// ```
 }
 
+// The first user message of a child has its task and its context.
 func ExampleUser() {
 	fmt.Println(prompt.User("Review the change.", "It touches the parser."))
 	// Output:

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// makeTree returns a directory with every kind of entry that a pattern may
-// meet, and with a file beside the directory.
+// makeTree returns a directory with files of each kind: hidden, binary, links
+// in and out, loops and a pipe. There are files beside the directory too.
 func makeTree(tb testing.TB) string {
 	tb.Helper()
 	top := tb.TempDir()
@@ -45,9 +45,9 @@ func makeTree(tb testing.TB) string {
 	return dir
 }
 
-// TestReadFiles: the files that patterns match, in order, or the error.
-// Patterns stand in one text with blanks between them. No file outside of the
-// workdir is read.
+// TestReadFiles: ReadFiles returns the files that patterns match, in order, or
+// an error. It reads no file outside of the workdir. The table has the patterns
+// of a call in one text, separated by blanks.
 func TestReadFiles(t *testing.T) {
 	dir := makeTree(t)
 	for _, tt := range []struct{ patterns, want string }{
@@ -108,8 +108,8 @@ func TestReadFiles(t *testing.T) {
 	}
 }
 
-// TestReadFilesIsBounded: a file and all files together have a largest size. A
-// binary file is left out, whatever its size.
+// TestReadFilesIsBounded: a file above 8 MiB, and files above 32 MiB together,
+// are an error. A binary file is left out, whatever its size.
 func TestReadFilesIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	size := func(name string, n int, fill byte) {
@@ -154,7 +154,7 @@ func TestFindIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzFind: whatever the pattern, find finds regular files below its root only.
+// FuzzFind: find returns regular files below its root only, for any pattern.
 func FuzzFind(f *testing.F) {
 	for _, seed := range []string{
 		"*.go", "**/*", "../*", "a/**/**/b", "[a-", "/**", "up/**", "\\*", "**/..", "loop.go/**",

@@ -34,8 +34,8 @@ func system(a configs.Agent) (string, error) {
 	return c.Text(), err
 }
 
-// TestSystem: the parts of the system text, their order, and how files of each
-// kind are shown.
+// TestSystem: the system text has the prompt, the skill and the files, in this
+// order. A file is a fenced block. Binary files are left out.
 func TestSystem(t *testing.T) {
 	dir := write(t, map[string]string{
 		"skills/s/SKILL.md": "# Skill\n\nDo it well.\n",
@@ -158,8 +158,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestUser: the first user message of a run below has a heading for each part.
-// That of a root is its task as it is, or a default.
+// TestUser: the first user message of a child has a heading for each part. That
+// of a root is its task as it is, or a default text.
 func TestUser(t *testing.T) {
 	for _, tt := range [][3]string{
 		{"Look.", "", "Task: Look."},
