@@ -12,7 +12,8 @@ import (
 	"github.com/axebus/axe/internal/toolset"
 )
 
-// commandSet returns a toolset of the kind command. Its tool runs a script.
+// commandSet returns a toolset of the kind command. Its tool act runs a script
+// of sh, with the key of the call in the variable KEY.
 func commandSet(t *testing.T, script string) toolset.Set {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,8 +49,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestCommandStopped: the end of the context ends the program, and the result
-// is what it printed until then.
+// TestCommandStopped: the end of the context ends the program. The result is
+// the output until then.
 func TestCommandStopped(t *testing.T) {
 	t.Parallel()
 	enough := errors.New("enough")
@@ -57,11 +58,11 @@ func TestCommandStopped(t *testing.T) {
 	defer cancel()
 	r, err := commandSet(t, `echo begun; sleep 100`).Call(ctx, callOf(`{}`))
 	if !errors.Is(err, enough) || r.Text != "begun\n" {
-		t.Errorf("got %q, %v", r.Text, err)
+		t.Errorf("got %q, error %v; want begun, and %v", r.Text, err, enough)
 	}
 }
 
-// TestCommandNotStarted: a program that cannot be started has had no effect.
+// TestCommandNotStarted: a call whose program cannot be started is not lost.
 func TestCommandNotStarted(t *testing.T) {
 	t.Parallel()
 	def := configs.Toolset{Tools: map[string]configs.ToolsetTool{"act": {Command: []string{"./none"}}}}

@@ -17,7 +17,7 @@ import (
 	"github.com/axebus/axe/internal/toolset"
 )
 
-// httpSet returns a toolset of the kind http with one tool.
+// httpSet returns a toolset of the kind http with the tool act.
 func httpSet(tool configs.ToolsetTool) toolset.Set {
 	return toolset.HTTP(configs.Toolset{
 		Kind: configs.ToolsetHTTP, Headers: map[string]string{"Authorization": "Bearer s3cret"},
@@ -25,12 +25,14 @@ func httpSet(tool configs.ToolsetTool) toolset.Set {
 	})
 }
 
+// callOf returns a call of the tool act.
 func callOf(arguments string) toolset.Call {
 	return toolset.Call{Tool: "act", Arguments: json.RawMessage(arguments), Key: "tree.r-1-0"}
 }
 
-// TestHTTP shows the requests of tools: arguments fill the URL, and the others
-// are the query or the JSON body.
+// TestHTTP: a request has the arguments that the URL names in the URL, and the
+// others in the query or the JSON body. It has the headers of the toolset, and
+// the key of the call. Arguments that do not fit are an error.
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,8 +76,9 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// TestHTTPAnswers shows what a model reads of answers that are no plain
-// success. No error has the URL in it, which may hold a secret.
+// TestHTTPAnswers: an image becomes a file. An answer that is too large and an
+// HTTP error are errors. A redirect to another host is not followed, and the
+// call counts as lost. No error has the URL in it, which may hold a secret.
 func TestHTTPAnswers(t *testing.T) {
 	t.Parallel()
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -107,24 +110,23 @@ func TestHTTPAnswers(t *testing.T) {
 	r, err := call("/image")
 	if err != nil || len(r.Files) != 1 || r.Files[0].Name != "act.png" || string(r.Files[0].Bytes) != "\x89PNG\x00" ||
 		r.Text != "[act.png: 5 bytes of image/png]" {
-		t.Errorf("an image is %+v, %v", r, err)
+		t.Errorf("an image: got %+v, error %v; want the file act.png of 5 bytes", r, err)
 	}
 	for path, want := range map[string]string{
 		"/away": "a redirect to another host", "/large": "the answer has more than 16 MiB", "/error": "HTTP 409: no no",
 	} {
 		_, err := call(path)
 		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, toolset.ErrLost) == (path != "/away") {
-			t.Errorf("%s: got %v, want %q", path, err, want)
+			t.Errorf("%s: got %v, want %q, and ErrLost: %t", path, err, want, path == "/away")
 		}
 		if err != nil && (strings.Contains(err.Error(), "s3cret") || len(err.Error()) > 5000) {
-			t.Errorf("%s: the error has %d bytes, or a secret: %.200v", path, len(err.Error()), err)
+			t.Errorf("%s: the error has %d bytes, want at most 5000 and no secret: %.200v", path, len(err.Error()), err)
 		}
 	}
 }
 
-// TestHTTPLost: a request that was sent, and of which no answer came, may have
-// taken effect. It is sent once. A request to a service that is down was not
-// sent.
+// TestHTTPLost: a call counts as lost if its request was sent and no answer
+// came. The request is sent once. A call to a service that is down is not lost.
 func TestHTTPLost(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32
@@ -152,7 +154,8 @@ func TestHTTPLost(t *testing.T) {
 	}
 }
 
-// TestHTTPCancelled: the end of the context ends the request.
+// TestHTTPCancelled: the end of the context ends the call, and the request at
+// the service.
 func TestHTTPCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -14,8 +14,8 @@ import (
 	"github.com/axebus/axe/internal/toolset"
 )
 
-// connect starts a server. It returns a connection of a worker, and one of a
-// service.
+// connect starts a NATS server. It returns the connection of a worker, and one
+// for a service.
 func connect(t *testing.T) (*bus.Conn, *nats.Conn) {
 	t.Helper()
 	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
@@ -37,7 +37,7 @@ func connect(t *testing.T) (*bus.Conn, *nats.Conn) {
 }
 
 // TestNATSService: the endpoints of a micro service are tools. Their metadata
-// describe them, and the errors of the service are those of the calls.
+// describe them. A call returns the text of the service, or its error.
 func TestNATSService(t *testing.T) {
 	t.Parallel()
 	conn, nc := connect(t)
@@ -73,14 +73,14 @@ func TestNATSService(t *testing.T) {
 	}
 	if get := tools[0]; get.Name != "get" || get.Description != "Returns an order." || string(get.Schema) != schema ||
 		get.Effect != run.ToolReads {
-		t.Errorf("get is %+v", get)
+		t.Errorf("get is %+v, want the description, the schema and the effect of its metadata", get)
 	}
 	if refund := tools[1]; refund.Effect != "" || string(refund.Schema) != `{"properties":{},"type":"object"}` {
 		t.Errorf("refund is %+v, want no effect and the schema of any object", refund)
 	}
 	r, err := set.Call(t.Context(), toolset.Call{Tool: "get", Arguments: []byte(`{"id":"7"}`), Key: "k"})
 	if err != nil || r.Text != `k k {"id":"7"}` {
-		t.Errorf("got %q, %v", r.Text, err)
+		t.Errorf("call of get: got %q, error %v; want the key twice and the arguments", r.Text, err)
 	}
 	_, err = set.Call(t.Context(), toolset.Call{Tool: "refund", Arguments: []byte(`{}`)})
 	if err == nil || err.Error() != "the service failed (409): it was refunded: yesterday" {
@@ -91,8 +91,9 @@ func TestNATSService(t *testing.T) {
 	}
 }
 
-// TestNATSSubject: arguments become tokens of a subject. A request without a
-// subscriber was not made, and one without an answer may have taken effect.
+// TestNATSSubject: arguments become tokens of a subject, and the others are the
+// body. A call without a subscriber ends with ErrNoResponder. A call without an
+// answer ends with the cause of its context.
 func TestNATSSubject(t *testing.T) {
 	t.Parallel()
 	conn, nc := connect(t)
@@ -116,11 +117,11 @@ func TestNATSSubject(t *testing.T) {
 	}
 	r, err := set.Call(t.Context(), callOf(`{"id":"7","more":1}`))
 	if err != nil || r.Text != `orders.7.get{"more":1}` {
-		t.Errorf("got %q, %v", r.Text, err)
+		t.Errorf("call of act: got %q, error %v; want the subject and the other arguments", r.Text, err)
 	}
 	for _, id := range []string{"", "a.b", "*", ">", "a b"} {
 		if _, err := set.Call(t.Context(), callOf(`{"id":"`+id+`"}`)); err == nil {
-			t.Errorf("the id %q was accepted", id)
+			t.Errorf("the id %q was accepted, want an error", id)
 		}
 	}
 	late := errors.New("late")

@@ -9,6 +9,7 @@ import (
 	"github.com/axebus/axe/internal/toolset"
 )
 
+// contextWithTimeout returns a context of the test that ends with a cause.
 func contextWithTimeout(t *testing.T, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	t.Helper()
 	return context.WithTimeoutCause(t.Context(), d, cause)
@@ -36,7 +37,7 @@ func TestCheck(t *testing.T) {
 	} {
 		err := toolset.Tool{Name: "act", Schema: json.RawMessage(test.schema)}.Check(json.RawMessage(test.arguments))
 		if (err == nil) != test.ok {
-			t.Errorf("%s: %v, want that it fits: %t", test.arguments, err, test.ok)
+			t.Errorf("%s for %s: error %v, want that it fits: %t", test.arguments, test.schema, err, test.ok)
 		}
 	}
 }
