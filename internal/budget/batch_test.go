@@ -10,7 +10,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// open returns a connection to a server of its own.
+// open returns a connection to a server of its own, with its streams.
 func open(tb testing.TB) *bus.Conn {
 	tb.Helper()
 	s, err := bus.Serve(bus.ServerConfig{StoreDir: tb.TempDir()})
@@ -43,8 +43,8 @@ func newRun(tb testing.TB, c *bus.Conn) subjects.Run {
 	return c.Space().Run(agent, tree, subjects.Root)
 }
 
-// fanOut counts two turns of each of n runs at once. It returns the number of
-// turns that were counted without an error.
+// fanOut counts two turns for each of n runs in a tally, all runs at the same
+// time. It returns the number of turns that were counted without an error.
 func fanOut(ctx context.Context, b *batcher, subject string, n int) int64 {
 	var counted atomic.Int64
 	var all sync.WaitGroup
@@ -71,13 +71,14 @@ func turns(tb testing.TB, c *bus.Conn, subject string) (counted, messages int) {
 	tb.Helper()
 	ms, err := c.ReadByScan(tb.Context(), subject, 0)
 	if err != nil || len(ms) == 0 {
-		tb.Fatalf("%d messages of the tally, %v", len(ms), err)
+		tb.Fatalf("%d messages of the tally, error %v; want at least 1", len(ms), err)
 	}
 	return Decode(ms[len(ms)-1].Body).Turns, len(ms)
 }
 
-// TestBatchCountsEachChangeOnce makes changes from many goroutines. Some of
-// them are cancelled, and these must not take the changes of others with them.
+// TestBatchCountsEachChangeOnce: many goroutines change one tally, and some of
+// them are cancelled. Each change without an error counts once. Several changes
+// share a message. A cancelled change does not cancel those of others.
 func TestBatchCountsEachChangeOnce(t *testing.T) {
 	t.Parallel()
 	c := open(t)
@@ -90,7 +91,7 @@ func TestBatchCountsEachChangeOnce(t *testing.T) {
 	others.Go(func() { before = fanOut(cancelled, b, subject, 50) })
 	others.Go(cancel)
 	if n := fanOut(t.Context(), b, subject, 100); n != 200 {
-		t.Errorf("%d changes that were not cancelled were stored, want 200", n)
+		t.Errorf("%d of the changes without a cancellation ended without an error, want 200", n)
 	}
 	others.Wait()
 	counted, messages := turns(t, c, subject)
@@ -103,8 +104,8 @@ func TestBatchCountsEachChangeOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkFanOut counts 200 turns of 100 runs in one tally: in batches, and
-// then with a batcher for each run, which merges nothing.
+// BenchmarkFanOut counts 200 turns of 100 runs in one tally: with one batcher,
+// and with a batcher for each run, which merges nothing.
 func BenchmarkFanOut(b *testing.B) {
 	c := open(b)
 	for range 3 {

@@ -14,7 +14,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// request is a request of a test's walk. A run makes one request in all.
+// request is a request of a walk. Each request has a run of its own.
 type request struct {
 	by       subjects.Path
 	estimate budget.Estimate
@@ -31,8 +31,8 @@ func path(tb rapid.TB, n int) subjects.Path {
 
 // TestReservations begins and ends requests at random. Each uses at most its
 // estimate. So a tally exceeds its bound at most by the answer of one request,
-// which was alone. A request waits only for others. The reservations are those
-// of the requests in flight.
+// which was alone. A request waits only while others are in flight. The tally
+// has one reservation for each request in flight.
 func TestReservations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bound := subjects.Budget{Tokens: rapid.IntRange(1, 300).Draw(t, "tokens")}
@@ -70,9 +70,9 @@ func TestReservations(t *testing.T) {
 	})
 }
 
-// TestReservationOfATurnIsOne: the reservation of a turn that is asked for
-// again takes the place of the one before. It ends with the release, which may
-// come twice, or with the deadline of its run.
+// TestReservationOfATurnIsOne: a turn has one reservation, also if its request
+// is made again. The reservation ends with its release, or at the deadline of
+// its run. A second release stores nothing.
 func TestReservationOfATurnIsOne(t *testing.T) {
 	t.Parallel()
 	bound := subjects.Budget{Tokens: 100}

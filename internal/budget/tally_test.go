@@ -14,11 +14,11 @@ import (
 // time, and no time passes.
 var deadline = time.Time{}.Add(time.Hour)
 
-// grants sums up the grants of a walk.
+// grants has the sums of the grants of a walk. Wanted does not count refunds.
 type grants struct{ wanted, granted, refunded int }
 
-// check checks that no more was granted than there is room for, and nearly all
-// of that. Counted is the sum in the tally.
+// check checks that no more was granted than there is room for, and all of that
+// as far as it was wanted, except for refunds. Counted is the sum in the tally.
 func (g grants) check(t *rapid.T, bounded bool, room, counted int) {
 	if !bounded {
 		room = g.wanted
