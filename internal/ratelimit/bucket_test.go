@@ -12,9 +12,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestBucketIsMadeAgain: two workers hear of each other's permits also after
-// the bucket was removed. Revisions of the new bucket are lower than those of
-// the old one.
+// TestBucketIsMadeAgain: two workers share one permit, and learn of each
+// other's releases. They do so too after the bucket was removed and made again,
+// though revisions of the new bucket are lower than those of the old one.
 func TestBucketIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
@@ -47,6 +47,8 @@ func TestBucketIsMadeAgain(t *testing.T) {
 		}
 		return release
 	}
+	// handOver lets one release the permit while other waits for it. Other
+	// must get it before the lease of one would end.
 	handOver := func() {
 		t.Helper()
 		release := acquire(ctx, one)
@@ -65,7 +67,7 @@ func TestBucketIsMadeAgain(t *testing.T) {
 		}
 		release(&provider.Response{}, nil)
 		if err := <-waits; err != nil {
-			t.Errorf("the other worker has not heard of the released permit: %v", err)
+			t.Errorf("the other worker did not get the released permit within half a lease: %v", err)
 		}
 	}
 	for range 5 {

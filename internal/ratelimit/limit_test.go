@@ -167,8 +167,8 @@ func TestApply(t *testing.T) {
 }
 
 // TestNoNewsChangesNothing: an update without news leaves the state as it is,
-// so that nothing is written. It renews a lease when 20 of its 30 seconds are
-// left.
+// so that nothing is written. After 10 of the 30 seconds of a lease it renews
+// the lease. An open account without a limit has no state.
 func TestNoNewsChangesNothing(t *testing.T) {
 	t.Parallel()
 	two := ratelimit.Settings{Concurrent: 2}
@@ -188,7 +188,8 @@ func TestNoNewsChangesNothing(t *testing.T) {
 	}
 }
 
-// TestResultOf: an answer and each category of error give a result.
+// TestResultOf: the result of an answer, and of an error of each kind that
+// matters to the limits.
 func TestResultOf(t *testing.T) {
 	t.Parallel()
 	failure := func(c provider.Category, after time.Duration) error {
@@ -223,7 +224,8 @@ func TestResultOf(t *testing.T) {
 	}
 }
 
-// TestDecodeTakesAnything: an unreadable body is the zero state.
+// TestDecodeTakesAnything: a body that cannot be read decodes to the zero
+// state.
 func TestDecodeTakesAnything(t *testing.T) {
 	t.Parallel()
 	for _, b := range []string{"", "{", "7", `{"holders":7}`} {

@@ -28,17 +28,17 @@ type world struct {
 	reliable bool
 }
 
-// worker is one worker and its requests in flight. A dead worker makes no more
-// updates.
+// worker is one worker. A dead worker makes no more updates.
 type worker struct {
 	name    string
-	held    int
-	probing bool
+	held    int  // requests in flight
+	probing bool // one of them is the probe
 	dead    bool
 }
 
 // TestSimLimit walks at random: workers make requests, get answers, lose
-// acknowledgements and die. The limits hold for the living workers.
+// acknowledgements and die. The limits hold for the living workers. At the end
+// a request can begin again.
 func TestSimLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -59,7 +59,8 @@ func TestSimLimit(t *testing.T) {
 	})
 }
 
-// move lets time pass, lets a worker die, ends a request, or asks for more.
+// move lets time pass, lets a worker die, ends a request, or asks for up to
+// five more.
 func (w *world) move(t *rapid.T) {
 	one := rapid.SampledFrom(w.workers).Draw(t, "worker")
 	switch action := rapid.IntRange(0, 9).Draw(t, "action"); {
@@ -77,7 +78,7 @@ func (w *world) move(t *rapid.T) {
 	}
 }
 
-// pass lets time go by. Living workers renew their leases in time.
+// pass lets a time pass. Living workers renew their leases every 8 seconds.
 func (w *world) pass(t *rapid.T, d time.Duration) {
 	for end := w.now.Add(d); w.now.Before(end); {
 		w.now = w.now.Add(min(8*time.Second, end.Sub(w.now)))
@@ -89,7 +90,8 @@ func (w *world) pass(t *rapid.T, d time.Duration) {
 	}
 }
 
-// result ends one of a worker's requests. It may be the probe.
+// result ends one of a worker's requests, which may be the probe. It returns
+// the result for the next update.
 func (w *world) result(t *rapid.T, one *worker) ratelimit.Result {
 	outcomes := []error{
 		nil,
@@ -108,13 +110,14 @@ func (w *world) result(t *rapid.T, one *worker) ratelimit.Result {
 	return r
 }
 
-// apply makes one update, and checks its decision.
+// apply makes an update of a worker that wants more requests, and checks the
+// decision. Some updates are applied twice.
 func (w *world) apply(t *rapid.T, one *worker, want int, ended ...ratelimit.Result) {
 	u := ratelimit.Update{Worker: one.name, Held: one.held, Probing: one.probing, Want: want, Ended: ended}
 	before := ratelimit.Decode(w.stored)
 	next, d := before.Apply(w.cfg, u, w.now)
 	if diff := cmp.Diff(ratelimit.Decode(w.stored), before); diff != "" {
-		t.Fatalf("the state that an update was applied to has changed:\n%s", diff)
+		t.Fatalf("Apply changed the state that it was given (-before +after):\n%s", diff)
 	}
 	if !w.reliable && rapid.IntRange(0, 9).Draw(t, "lost") == 9 {
 		again, twice := next.Apply(w.cfg, u, w.now)
@@ -134,7 +137,8 @@ func (w *world) apply(t *rapid.T, one *worker, want int, ended ...ratelimit.Resu
 	w.check(t, next, d)
 }
 
-// check holds a decision to the limits, and to the rule of the probe.
+// check checks that a decision keeps the limits, and that a closed account
+// opens with one probe.
 func (w *world) check(t *rapid.T, s ratelimit.State, d ratelimit.Decision) {
 	held, probes := 0, 0
 	for _, one := range w.workers {
@@ -163,8 +167,8 @@ func (w *world) check(t *rapid.T, s ratelimit.State, d ratelimit.Decision) {
 	}
 }
 
-// recovers checks that a request can begin within two windows after all living
-// workers have ended theirs and the provider takes every request.
+// recovers ends the requests of all living workers with success. It checks that
+// another request can begin within two minutes.
 func (w *world) recovers(t *rapid.T) {
 	w.reliable = true
 	var last *worker
