@@ -22,6 +22,7 @@ const secret = "hunter2"
 // record keeps log lines and lets a test wait for a message.
 type record struct{ lines chan string }
 
+// newRecord returns a record with room for 1,000 lines.
 func newRecord() record { return record{make(chan string, 1000)} }
 
 func (r record) logger() *slog.Logger { return slog.New(slog.NewTextHandler(r, nil)) }

@@ -80,7 +80,7 @@ func (a authority) leaf(name string) (cert, key string) {
 }
 
 // TestDialTLS: client and server accept only certificates of the authority that
-// they trust. A tls URL is refused by a server without TLS.
+// they trust. A dial of a tls URL fails at a server without TLS.
 func TestDialTLS(t *testing.T) {
 	ca, stranger := newAuthority(t), newAuthority(t)
 	cert, key := ca.leaf("server")

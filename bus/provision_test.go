@@ -10,8 +10,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestProvisionedMeansEverythingExists: a client asks again and again whether
-// the bus is provisioned, while a worker provisions it. As soon as it is, the
+// TestProvisionedMeansEverythingExists: a client asks repeatedly whether the
+// bus is provisioned, while a worker provisions it. As soon as it is, the
 // stream of submissions and the bucket of agents exist too.
 func TestProvisionedMeansEverythingExists(t *testing.T) {
 	server := serveT(t, ServerConfig{SyncAlways: true})

@@ -101,7 +101,7 @@ func (r *replay) expectAgain(f *Feed) {
 
 // TestReplayToItsHolder: a process receives a message that it already has in
 // hand. It goes on with the delivery that it has, under the lease of the new
-// one. Its feed does not return the new one.
+// one. No feed of the process returns the new one.
 func TestReplayToItsHolder(t *testing.T) {
 	withReplay(t, func(r *replay) {
 		again := openFeedT(r.t, r.holder.conn, one)

@@ -10,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
+// TestNewToolCall: the arguments of a call as strings, and as the bytes that
+// the model sent. Arguments that are no JSON object are an empty one.
 func TestNewToolCall(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -57,6 +59,8 @@ func TestNewToolCall(t *testing.T) {
 	}
 }
 
+// TestNewToolCallCopiesArguments: a call does not change with the bytes that it
+// was made from.
 func TestNewToolCallCopiesArguments(t *testing.T) {
 	raw := []byte(`{"a":"1"}`)
 	c := NewToolCall("id", "tool", raw)
@@ -66,6 +70,8 @@ func TestNewToolCallCopiesArguments(t *testing.T) {
 	}
 }
 
+// TestRawArgumentsWithoutRaw: a call that was made without raw bytes has its
+// arguments as a JSON object, in the order of their names.
 func TestRawArgumentsWithoutRaw(t *testing.T) {
 	c := ToolCall{Arguments: map[string]string{"task": "x", "agent": "y"}}
 	if got, want := string(c.RawArguments()), `{"agent":"y","task":"x"}`; got != want {
@@ -173,10 +179,10 @@ func FuzzToolCall(f *testing.F) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(c.Arguments, back.Arguments); diff != "" {
-			t.Fatalf("arguments (-want +got):\n%s", diff)
+			t.Fatalf("arguments (-stored +back):\n%s", diff)
 		}
 		if !bytes.Equal(c.RawArguments(), back.RawArguments()) || back.ID != id || back.Name != name {
-			t.Fatalf("stored %+v, got %+v", c, back)
+			t.Fatalf("stored %+v, read back %+v, want the same", c, back)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
+// A call has its arguments as strings, and as the bytes that the model sent.
 func ExampleNewToolCall() {
 	arguments := []byte(`{"agent": "reviewer", "task": "look at PR 12", "lines": [1, 2]}`)
 	c := provider.NewToolCall("call_1", "call_agent", arguments)
@@ -17,6 +18,7 @@ func ExampleNewToolCall() {
 	// {"agent": "reviewer", "task": "look at PR 12", "lines": [1, 2]}
 }
 
+// A wrapped Error keeps its category.
 func ExampleError() {
 	err := fmt.Errorf("turn 3: %w", &provider.Error{Category: provider.RateLimit, Status: 429, Message: "slow down"})
 	if e, ok := errors.AsType[*provider.Error](err); ok {

@@ -2,6 +2,8 @@ package provider
 
 import "testing"
 
+// TestSplitModel: a model's full name is split at its first slash. A name
+// without a part before or after it is an error.
 func TestSplitModel(t *testing.T) {
 	for _, tt := range []struct{ full, vendor, name, err string }{
 		{"anthropic/claude-sonnet-4-5", "anthropic", "claude-sonnet-4-5", ""},

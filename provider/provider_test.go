@@ -9,11 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// TestRequired: Required returns the required parameters, sorted.
 func TestRequired(t *testing.T) {
 	tool := Tool{Parameters: map[string]ToolParameter{
 		"task": {Required: true}, "context": {}, "agent": {Required: true}, "zone": {Required: true},
 	}}
-	// Go ranges over a map in another order each time.
+	// Go ranges over maps in another order each time.
 	for range 20 {
 		if diff := cmp.Diff([]string{"agent", "task", "zone"}, tool.Required()); diff != "" {
 			t.Fatalf("Required() (-want +got):\n%s", diff)
@@ -32,6 +33,8 @@ func TestUsageAdd(t *testing.T) {
 	}
 }
 
+// TestError: the text of an error has its category, its status if there is one,
+// and its message. It wraps its cause.
 func TestError(t *testing.T) {
 	cause := &Error{Category: Server, Status: 502, Message: "bad gateway", Err: io.ErrUnexpectedEOF}
 	err := fmt.Errorf("turn 1: %w", cause)

@@ -105,7 +105,8 @@ func TestMessage_ToolResultsField(t *testing.T) {
 	}
 }
 
-// keeps fails the test unless storing a message keeps all of it.
+// keeps runs a test for a requirement. A message must be the same after it was
+// stored as JSON and read again.
 func keeps(t *testing.T, requirement string, m Message) {
 	t.Helper()
 	t.Run(requirement, func(t *testing.T) {
@@ -122,7 +123,7 @@ func keeps(t *testing.T, requirement string, m Message) {
 			m.ToolCalls[i].Raw = c.RawArguments()
 		}
 		if diff := cmp.Diff(m, back); diff != "" {
-			t.Errorf("(-stored +back):\n%s", diff)
+			t.Errorf("message (-stored +back):\n%s", diff)
 		}
 	})
 }

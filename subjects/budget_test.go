@@ -31,12 +31,13 @@ func TestScopesRoundTrip(t *testing.T) {
 		}
 		got, err := ParseScopes(FormatScopes(want), p)
 		if diff := cmp.Diff(want, got, opaque); err != nil || diff != "" {
-			t.Fatalf("error %v (-written +read):\n%s", err, diff)
+			t.Fatalf("scopes, error %v (-written +read):\n%s", err, diff)
 		}
 	})
 }
 
-// TestScopeJSON pins the JSON of a scope, which logs store.
+// TestScopeJSON: the JSON of a scope, which logs store, has a fixed form. A
+// malformed path in it is an error.
 func TestScopeJSON(t *testing.T) {
 	text := `{"path":"r-1-0","max_agents":1,"max_turns":2,"max_tokens":3,"max_tool_calls":4}`
 	want := Scope{Root.Child(1, 0), Budget{1, 2, 3, 4}}
@@ -55,9 +56,9 @@ func TestScopeJSON(t *testing.T) {
 	}
 }
 
-// TestParseScopesRefuses parses malformed scopes of the run r-1-0: a bound that
-// is missing, unknown, repeated or out of range, and a path that is not above
-// the run or not in order.
+// TestParseScopesRefuses: ParseScopes refuses malformed scopes of the run
+// r-1-0: a bound that is missing, unknown, repeated or out of range, and a path
+// that is not the run's or above it, or not in order.
 func TestParseScopesRefuses(t *testing.T) {
 	for _, text := range []string{
 		"r", "agents=1", "r agents=0", "r agents=-1", "r agents=1000000000", "r agents=x",
@@ -74,7 +75,8 @@ func TestParseScopesRefuses(t *testing.T) {
 	}
 }
 
-// TestBudgetWithin: each bound is the smaller one. 0 is no bound.
+// TestBudgetWithin: each bound of a budget within another one is the smaller of
+// both. 0 is no bound.
 func TestBudgetWithin(t *testing.T) {
 	for _, tt := range []struct{ a, b, want Budget }{
 		{Budget{}, Budget{}, Budget{}},

@@ -23,6 +23,7 @@ func pairs(h Header) map[string]string {
 	return m
 }
 
+// getter returns the function that reads headers from a map.
 func getter(m map[string]string) func(string) string {
 	return func(name string) string { return m[name] }
 }
@@ -49,10 +50,10 @@ func TestHeaderRoundTrip(t *testing.T) {
 		}
 		got, err := ParseCall(r, getter(pairs(h)))
 		if err != nil {
-			t.Fatalf("%v: %v", h.Pairs(), err)
+			t.Fatalf("the headers %v: error %v, want none", h.Pairs(), err)
 		}
 		if diff := cmp.Diff(h, got, opaque); diff != "" {
-			t.Fatalf("(-written +read):\n%s", diff)
+			t.Fatalf("header (-written +read):\n%s", diff)
 		}
 	})
 }
@@ -105,7 +106,7 @@ func TestParseCallRefuses(t *testing.T) {
 	for _, test := range tests {
 		good := pairs(test.header)
 		if _, err := ParseCall(test.run, getter(good)); err != nil {
-			t.Fatalf("%v: %v", good, err)
+			t.Fatalf("the good headers %v: error %v, want none", good, err)
 		}
 		for _, value := range test.refused {
 			changed := maps.Clone(good)
@@ -132,8 +133,8 @@ func reason(name string) string {
 	return strings.ToLower(name)
 }
 
-// TestParseCallOfARoot: a root may answer at an inbox. The header of a parent
-// is ignored: any client may call a root.
+// TestParseCallOfARoot: the outcome of a root may go to an inbox. The header of
+// a parent is ignored, since any client may call a root.
 func TestParseCallOfARoot(t *testing.T) {
 	r := Space{}.Run(must(t, ParseAgent, "lead"), must(t, ParseTree, "T1"), Root)
 	h := Header{
@@ -150,7 +151,7 @@ func TestParseCallOfARoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(h, got, opaque); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("header (-want +got):\n%s", diff)
 	}
 }
 
@@ -161,9 +162,9 @@ func TestFormatDeadline(t *testing.T) {
 	}
 }
 
-// FuzzParseCall: whatever is in the headers, a call that is accepted is within
-// its depth, and has a reply subject that a worker may write to. Its headers
-// are the same after they were written and read again.
+// FuzzParseCall: a call that ParseCall accepts is within its maximum depth, and
+// has a reply subject that a worker may write to. Its header is the same after
+// it was written and read again.
 func FuzzParseCall(f *testing.F) {
 	f.Add("T1", "r", "0", "3", "2026-01-02T03:04:05.6Z", "axe.result.child.T1", "", "", "1")
 	f.Add(
@@ -202,14 +203,14 @@ func FuzzParseCall(f *testing.F) {
 		if h.Depth != p.Depth() || h.Depth > h.MaxDepth || h.MaxDepth > MaxDepth ||
 			r.Space.CheckReply(h.Reply) != nil ||
 			!printable(h.Reply) {
-			t.Fatalf("accepted %+v", h)
+			t.Fatalf("accepted %+v, want a depth within the maximum and a valid reply subject", h)
 		}
 		again, err := ParseCall(r, getter(pairs(h)))
 		if err != nil {
 			t.Fatalf("an accepted header is refused as %v: %v", h.Pairs(), err)
 		}
 		if diff := cmp.Diff(h, again, opaque); diff != "" {
-			t.Fatalf("(-first +again):\n%s", diff)
+			t.Fatalf("header (-first +again):\n%s", diff)
 		}
 	})
 }

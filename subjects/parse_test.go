@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// build makes the subject that an address was parsed from. An Other does not
-// keep its kind and key.
+// build returns the subject that an address was parsed from. It returns "" for
+// an Other, which does not keep its kind and key.
 func build(s Space, a Address) string {
 	switch a.Kind {
 	case Submission:
@@ -85,7 +85,7 @@ func TestParseInvertsBuild(t *testing.T) {
 			t.Fatalf("%s parses to %+v, error %v, want %+v", subject, got, err, want)
 		}
 		if want.Kind == Progress {
-			return // is live itself
+			return // its subject is live
 		}
 		if got, err := s.Parse(s.Live(subject)); err != nil || got != want {
 			t.Fatalf("%s parses to %+v, error %v, want %+v", s.Live(subject), got, err, want)
@@ -120,7 +120,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// drawKey makes the key of a message: of a run's mail, of its idle notice, or
+// drawKey draws the key of a message: of a run's mail, of its idle notice, or
 // of a person's mail.
 func drawKey(t *rapid.T, from Path) Key {
 	turn := rapid.IntRange(1, 50).Draw(t, "of turn")
@@ -137,6 +137,8 @@ func drawKey(t *rapid.T, from Path) Key {
 	return k
 }
 
+// TestParseKeyRefuses: ParseKey refuses a key that is empty, too long or no
+// token of a subject.
 func TestParseKeyRefuses(t *testing.T) {
 	for _, s := range []string{"", "a.b", "a b", "*", ">", "é", "a\x00", strings.Repeat("x", 601)} {
 		if k, err := ParseKey(s); !errors.Is(err, ErrToken) || k != (Key{}) {
@@ -145,8 +147,8 @@ func TestParseKeyRefuses(t *testing.T) {
 	}
 }
 
-// TestParseOther: a message of a kind of a later version parses to Other and
-// its run.
+// TestParseOther: a message to a run, of a kind of a later version, parses to
+// an Other of the run.
 func TestParseOther(t *testing.T) {
 	var s Space
 	r := s.Run(must(t, ParseAgent, "a"), must(t, ParseTree, "T"), Root)
@@ -159,7 +161,7 @@ func TestParseOther(t *testing.T) {
 	}
 }
 
-// seeds adds subjects of all kinds, and inboxes.
+// seeds adds subjects of all kinds, and inboxes, to the corpus.
 func seeds(f *testing.F) {
 	f.Helper()
 	for _, s := range []string{
@@ -188,17 +190,17 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if !printable(subject) {
-			t.Fatalf("%q was accepted", subject)
+			t.Fatalf("%q parses to %+v, want an error: it cannot be published to", subject, a)
 		}
 		if a.Kind == Other {
 			stored := strings.Replace(subject, "axe.live.", "axe.", 1)
 			if !strings.HasPrefix(stored, strings.TrimSuffix(a.Run.All(), ">")+"in.") {
-				t.Fatalf("%q parses to a message of %s", subject, a.Run)
+				t.Fatalf("%q parses to an Other of %s, want one of the run in the subject", subject, a.Run)
 			}
 			return
 		}
 		if built := build(s, a); built != subject && s.Live(built) != subject {
-			t.Fatalf("%q parses to %+v, which is %q", subject, a, built)
+			t.Fatalf("%q parses to %+v, which builds %q, want the same or its live copy", subject, a, built)
 		}
 	})
 }
@@ -216,21 +218,21 @@ func FuzzCheckReply(f *testing.F) {
 			return
 		}
 		if !printable(subject) {
-			t.Fatalf("%q was accepted", subject)
+			t.Fatalf("%q was accepted, want an error: it cannot be published to", subject)
 		}
 		if strings.HasPrefix(subject, "_INBOX.") {
 			return
 		}
 		a, err := s.Parse(subject)
 		if err != nil || a.Kind != Reply && a.Kind != Result || build(s, a) != subject {
-			t.Fatalf("%q was accepted: %+v, error %v", subject, a, err)
+			t.Fatalf("%q was accepted and parses to %+v, error %v, want a reply or a result", subject, a, err)
 		}
 	})
 }
 
-// printable reports whether a message can be published to a subject. Each of
-// its tokens must have a character, and only printable ones that are no white
-// space and no wildcards.
+// printable reports whether a message can be published to a subject. A token
+// must not be empty. It must have printable characters alone, and no white
+// space and no wildcard.
 func printable(subject string) bool {
 	for tok := range strings.SplitSeq(subject, ".") {
 		bad := func(r rune) bool {
@@ -243,6 +245,8 @@ func printable(subject string) bool {
 	return true
 }
 
+// TestCheckReply: a caller may name a reply subject of a run, a result or an
+// inbox. Any other subject is refused.
 func TestCheckReply(t *testing.T) {
 	var s Space
 	for _, subject := range []string{
@@ -250,7 +254,7 @@ func TestCheckReply(t *testing.T) {
 		"_INBOX.V1StGXR8Z5jdHi6BmyT.8", "_INBOX.a-b_c.$1",
 	} {
 		if err := s.CheckReply(subject); err != nil {
-			t.Errorf("%q: %v", subject, err)
+			t.Errorf("%q: error %v, want none", subject, err)
 		}
 	}
 	for _, subject := range []string{

@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// TestPartitionIsThatOfNATS: a subject mapping of the server computes the same
-// partition.
+// TestPartitionIsThatOfNATS: a tree is in the partition that a subject mapping
+// of the NATS server computes for its id. A thousand trees use all partitions.
 func TestPartitionIsThatOfNATS(t *testing.T) {
 	for _, n := range []int{2, 3, 4, 16, 64} {
 		mapping, err := server.NewSubjectTransform("tree.*", fmt.Sprintf("{{partition(%d,1)}}", n))
@@ -36,8 +36,9 @@ func TestPartitionIsThatOfNATS(t *testing.T) {
 	}
 }
 
-// TestStoredSubjectNamesItsPartition: a stored subject of a tree names the
+// TestStoredSubjectNamesItsPartition: each stored subject of a tree has the
 // partition that follows from the tree's id. Any other partition is refused.
+// Live copies and submissions have none.
 func TestStoredSubjectNamesItsPartition(t *testing.T) {
 	one := must(t, NewSpace, "team.axe")
 	if one.Spread(1) != one || one.Spread(0) != one || one.Spread(4).Spread(1) != one {
@@ -77,7 +78,7 @@ func TestStoredSubjectNamesItsPartition(t *testing.T) {
 				}
 			}
 			if err := s.parseStored(subject); err != nil {
-				t.Error(err)
+				t.Errorf("%s: error %v, want none", subject, err)
 			}
 			if err := one.parseStored(subject); err == nil {
 				t.Errorf("a space that is not spread parses %s", subject)
@@ -100,12 +101,13 @@ func TestStoredSubjectNamesItsPartition(t *testing.T) {
 		}
 	}
 	if _, ok := s.PartitionIn(s.Timers()); ok {
-		t.Error("PartitionIn found a partition in a filter for all of them")
+		t.Error("PartitionIn found a partition in a filter for all partitions")
 	}
 	st := s.Stream(2)
 	if st.Name != "TEAM_AXE_RUNS_2" || st.All != "team.axe.2.>" || st.Subjects[0] != "team.axe.2.run.>" ||
 		s.Stream(0).Name != one.Stream(0).Name {
-		t.Errorf("the stream of partition 2 is %+v, that of partition 0 %+v", st, s.Stream(0))
+		t.Errorf("the stream of partition 2 is %+v, that of partition 0 %+v; want TEAM_AXE_RUNS_2 and %s",
+			st, s.Stream(0), one.Stream(0).Name)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// must parses a token that is well-formed.
+// must parses a token, which must be well-formed.
 func must[T any](t *testing.T, parse func(string) (T, error), s string) T {
 	t.Helper()
 	v, err := parse(s)
@@ -18,6 +18,8 @@ func must[T any](t *testing.T, parse func(string) (T, error), s string) T {
 	return v
 }
 
+// TestNewSpace: a space has a prefix of one or more tokens, or the default one.
+// A malformed prefix is an error.
 func TestNewSpace(t *testing.T) {
 	for _, prefix := range []string{"axe", "a.b", "Team-1.axe_2", strings.Repeat("a", 64)} {
 		if s, err := NewSpace(prefix); err != nil || s.Prefix() != prefix {
@@ -36,7 +38,7 @@ func TestNewSpace(t *testing.T) {
 	}
 }
 
-// TestSubjects holds subjects and filters to their documented forms.
+// TestSubjects: subjects, filters and names have their documented forms.
 func TestSubjects(t *testing.T) {
 	var s Space
 	other := must(t, NewSpace, "team.axe")

@@ -81,7 +81,8 @@ func TestParseTokens(t *testing.T) {
 	}
 }
 
-// TestIsZero: only a token that was never parsed is zero, and it is no root.
+// TestIsZero: only a token that was never parsed is zero. The zero path is no
+// root.
 func TestIsZero(t *testing.T) {
 	if !(Agent{}).IsZero() || !(Tree{}).IsZero() || !(Path{}).IsZero() {
 		t.Error("the zero agent, tree or path is not zero")
@@ -124,7 +125,8 @@ func TestTokensInJSON(t *testing.T) {
 	}
 }
 
-// TestParseIdleKeyInvertsIdleKey: only the keys that IdleKey makes are parsed.
+// TestParseIdleKeyInvertsIdleKey: ParseIdleKey parses the keys of IdleKey, and
+// no others.
 func TestParseIdleKeyInvertsIdleKey(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, _ := drawPath(t)
@@ -153,6 +155,7 @@ func TestIsRunName(t *testing.T) {
 	}
 }
 
+// drawAgent draws the name of an agent.
 func drawAgent(t *rapid.T) Agent {
 	a, err := ParseAgent(rapid.StringMatching(`[a-z0-9][a-z0-9_-]{0,63}`).Draw(t, "agent"))
 	if err != nil {
@@ -161,6 +164,7 @@ func drawAgent(t *rapid.T) Agent {
 	return a
 }
 
+// drawTree draws the id of a tree.
 func drawTree(t *rapid.T) Tree {
 	id, err := ParseTree(rapid.StringMatching(`[A-Za-z0-9]{1,64}`).Draw(t, "tree"))
 	if err != nil {
@@ -169,7 +173,8 @@ func drawTree(t *rapid.T) Tree {
 	return id
 }
 
-// drawPath makes a path by steps from the root, and returns the steps.
+// drawPath draws a path. It also returns its steps from the root: a turn and
+// the index of a call each.
 func drawPath(t *rapid.T) (Path, [][2]int) {
 	step := rapid.Custom(func(t *rapid.T) [2]int {
 		return [2]int{rapid.IntRange(1, 50).Draw(t, "turn"), rapid.IntRange(0, 20).Draw(t, "index")}
@@ -182,21 +187,22 @@ func drawPath(t *rapid.T) (Path, [][2]int) {
 	return p, steps
 }
 
-// TestPathIsItsSteps: Child and Parent are inverse, a path parses to itself,
-// and Depth counts.
+// TestPathIsItsSteps: Parent undoes each step of Child. A path parses to
+// itself, and its Depth is the number of its steps.
 func TestPathIsItsSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, steps := drawPath(t)
 		if back, err := ParsePath(p.String()); err != nil || back != p {
-			t.Fatalf("%s parses to %s, error %v", p, back, err)
+			t.Fatalf("%s parses to %s, error %v, want the same", p, back, err)
 		}
 		if p.Depth() != len(steps) || p.IsRoot() != (len(steps) == 0) {
-			t.Fatalf("%s has depth %d after %d steps", p, p.Depth(), len(steps))
+			t.Fatalf("%s has depth %d, want %d; it is a root: %t", p, p.Depth(), len(steps), p.IsRoot())
 		}
 		for i := len(steps) - 1; i >= 0; i-- {
 			up, turn, index, ok := p.Parent()
 			if !ok || turn != steps[i][0] || index != steps[i][1] || up.Child(turn, index) != p {
-				t.Fatalf("the parent of %s is %s at %d.%d, %t", p, up, turn, index, ok)
+				t.Fatalf("the parent of %s is %s at %d.%d, %t, want one at %d.%d",
+					p, up, turn, index, ok, steps[i][0], steps[i][1])
 			}
 			p = up
 		}
@@ -206,7 +212,8 @@ func TestPathIsItsSteps(t *testing.T) {
 	})
 }
 
-// TestCoversIsAncestry: p covers q exactly if walking up from q meets p.
+// TestCoversIsAncestry: a path covers itself and the paths below it, and no
+// others.
 func TestCoversIsAncestry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, _ := drawPath(t)
@@ -232,14 +239,16 @@ func TestCoversIsAncestry(t *testing.T) {
 	})
 }
 
-// TestCoversIsNoPrefix: r-1-1 is not above r-1-10.
+// TestCoversIsNoPrefix: r-1-1 does not cover r-1-10, though it is a prefix of
+// it.
 func TestCoversIsNoPrefix(t *testing.T) {
 	if p := Root.Child(1, 1); p.Covers(Root.Child(1, 10)) || !p.Covers(Root.Child(1, 1).Child(1, 0)) {
 		t.Error("r-1-1 covers r-1-10, or does not cover r-1-1-1-0")
 	}
 }
 
-// TestWorkerOf: any text gives a worker's name that is a token of a subject.
+// TestWorkerOf: any text becomes a worker's name, which is a token of a subject
+// of at most 64 bytes.
 func TestWorkerOf(t *testing.T) {
 	for text, want := range map[string]string{
 		"one": "one", "host-7_A": "host-7_A", "my worker": "my-worker", "a.b.*.>": "a-b----", "é": "-", "": "-",
@@ -251,8 +260,9 @@ func TestWorkerOf(t *testing.T) {
 	}
 }
 
-// TestParseReturnKeyInvertsReturnKey: only the keys that ReturnKey makes are
-// parsed, and each is a token that workers of any version accept.
+// TestParseReturnKeyInvertsReturnKey: ParseReturnKey parses the keys of
+// ReturnKey, and no others. Each key is a token that workers of any version
+// accept.
 func TestParseReturnKeyInvertsReturnKey(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seq, delivery := rapid.Uint64Min(1).Draw(t, "seq"), rapid.IntRange(1, 999_999_999).Draw(t, "delivery")

@@ -13,7 +13,7 @@ import (
 	"github.com/axebus/axe/provider/catalog"
 )
 
-// agent makes a definition with a description, so that it gives no finding.
+// agent returns a definition with a description. The lack of one is a finding.
 func agent(name string, subAgents ...string) configs.Agent {
 	return configs.Agent{
 		Name: name, File: name + ".toml", Description: "Does " + name, Model: "ollama/x", SubAgents: subAgents,
@@ -26,7 +26,7 @@ func with(a configs.Agent, change func(*configs.Agent)) configs.Agent {
 	return a
 }
 
-// wantFindings compares findings, each as its severity and its line.
+// wantFindings compares findings, each as a line with its severity.
 func wantFindings(t *testing.T, got []check.Finding, want ...string) {
 	t.Helper()
 	var lines []string
@@ -34,13 +34,13 @@ func wantFindings(t *testing.T, got []check.Finding, want ...string) {
 		lines = append(lines, string(f.Severity)+": "+f.String())
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("findings (-want +got):\n%s", diff)
 	}
 }
 
-// TestReferences: a sub-agent or a supervisor that does not exist is an error.
-// A name in a policy is a warning. If other workers may serve agents, all of
-// them are warnings.
+// TestReferences: a sub-agent or a supervisor that does not exist is an error,
+// and an agent of a policy that does not exist is a warning. If other workers
+// may serve agents, each is a warning, unless a worker announces the agent.
 func TestReferences(t *testing.T) {
 	supervised := with(agent("supervised"), func(a *configs.Agent) {
 		a.Supervision = configs.Supervision{Mode: configs.Supervised, Agent: "supervisor"}
@@ -72,8 +72,8 @@ func TestDescriptions(t *testing.T) {
 		"warning: b.toml: description: is empty: the models of its callers (a, root) read it to choose an agent")
 }
 
-// TestCycles: agents that may call each other without a budget of runs are a
-// warning. Each agent is in one warning at most.
+// TestCycles: agents that may call each other in a cycle, without a budget of
+// runs, are a warning. Each agent is in one warning at most.
 func TestCycles(t *testing.T) {
 	deep := func(a configs.Agent, levels int) configs.Agent {
 		return with(a, func(a *configs.Agent) { a.SubAgentsConf.MaxDepth = levels })
@@ -139,8 +139,8 @@ func TestModels(t *testing.T) {
 	wantFindings(t, check.Agents(agents, check.Config{Models: models}), noFormat)
 }
 
-// TestFiles: files that do not exist or are too large are an error, and a
-// pattern that matches none is a warning.
+// TestFiles: a file that does not exist, and files that are too large together,
+// are an error. A pattern that matches no file is a warning.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, size := range map[string]int{"a.md": 1, "b.md": 0, "large.txt": 9 << 20} {
@@ -171,7 +171,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestSkill: a skill that does not exist is an error.
+// TestSkill: a directory without a skill is an error. With a skill it gives no
+// finding.
 func TestSkill(t *testing.T) {
 	dir := t.TempDir()
 	a := with(agent("a"), func(a *configs.Agent) { a.Skill = dir })
@@ -183,7 +184,7 @@ func TestSkill(t *testing.T) {
 	wantFindings(t, check.Agents([]configs.Agent{a}, check.Config{}))
 }
 
-// TestInert: a key without effect is a warning.
+// TestInert: each key without effect is a warning.
 func TestInert(t *testing.T) {
 	a := with(agent("a"), func(a *configs.Agent) { a.Inert = []string{"stream", "params.response_format"} })
 	wantFindings(t, check.Agents([]configs.Agent{a}, check.Config{}),
@@ -206,9 +207,10 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-// TestToolsets: a toolset that does not exist is an error, and a warning if
-// other workers may serve toolsets. A tool that the file of a toolset does not
-// define is a warning.
+// TestToolsets: a toolset that does not exist is an error. If other workers may
+// serve toolsets, it is a warning, unless a worker announces it. A tool that
+// the file of a toolset does not define is a warning. A toolset of the kind mcp
+// defines none.
 func TestToolsets(t *testing.T) {
 	user := with(agent("user"), func(a *configs.Agent) {
 		a.Tools = []string{"read_file", "shop/refund", "shop/refnd", "shop/*", "shp/*", "far/*", "github/anything"}

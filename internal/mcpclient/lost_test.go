@@ -82,8 +82,8 @@ func TestDeathBeforeCall(t *testing.T) {
 	}
 }
 
-// TestDeathAfterLongLife: the next call starts a server anew if the server ran
-// for long before it died.
+// TestDeathAfterLongLife: a server dies after a long connection. The next call
+// starts another process at once, without a pause.
 func TestDeathAfterLongLife(t *testing.T) {
 	s := open(t, program(t, "tools"))
 	c, err := s.session(t.Context())

@@ -28,6 +28,7 @@ type pipeServer struct {
 	session *mcp.ServerSession
 }
 
+// Connect connects to inner through pipes in memory.
 func (p *pipeServer) Connect(ctx context.Context) (mcp.Connection, error) {
 	if p.inner == nil {
 		return nil, errNoHost

@@ -23,11 +23,11 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// patience bounds the wait for a thing that has to happen.
+// patience is the longest wait for an event that has to come.
 const patience = 30 * time.Second
 
-// scripts hold the answers of the agents' models. The model of the agent gate
-// is no script: see gate.
+// scripts has the scripts of the agents' models. The model of the agent gate
+// has none: see the type gate.
 var scripts = map[string]string{
 	"echo": `
 [[turn]]
@@ -66,13 +66,14 @@ text = '{"decision": "pause", "reason": "why?"}'
 `,
 }
 
-// gate is a model that answers when it is opened.
+// gate is a model that answers when open is closed.
 type gate struct {
 	// asked gets a value for each request.
 	asked chan struct{}
 	open  chan struct{}
 }
 
+// Send waits until the gate is opened, or ctx ends.
 func (g *gate) Send(ctx context.Context, _ *provider.Request) (*provider.Response, error) {
 	g.asked <- struct{}{}
 	select {
@@ -83,17 +84,19 @@ func (g *gate) Send(ctx context.Context, _ *provider.Request) (*provider.Respons
 	}
 }
 
-// harness is a NATS server with a worker, for servers under test.
+// harness is a NATS server with a worker, and a client, for MCP servers under
+// test.
 type harness struct {
 	*client.Client
 	t    *testing.T
 	conn *bus.Conn
 	dir  *bus.Directory
 	gate *gate
-	// trees gets the id of each tree that was called.
+	// trees gets the id of each new tree after watchTrees.
 	trees chan string
 }
 
+// newHarness starts a NATS server and a worker, until the test ends.
 func newHarness(t *testing.T) *harness {
 	t.Helper()
 	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
@@ -170,11 +173,12 @@ func (h *harness) startWorker() {
 		}
 	}, func() {})
 	if len(left) > 0 {
-		h.t.Fatalf("not announced: %v", left)
+		h.t.Fatalf("the agents %v were not announced within %v", left, patience)
 	}
 }
 
-// background runs fn until stop is called or the test ends. Fn must return nil.
+// background runs fn until stop is called or the test ends. Fn must return nil
+// when its context ends. Stop waits for that.
 func (h *harness) background(fn func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
 	ended := make(chan error, 1)
@@ -184,17 +188,17 @@ func (h *harness) background(fn func(context.Context) error) (stop func()) {
 		select {
 		case err := <-ended:
 			if err != nil {
-				h.t.Error(err)
+				h.t.Errorf("background function: %v", err)
 			}
 		case <-time.After(patience):
-			h.t.Error("it does not end")
+			h.t.Errorf("the background function has not ended within %v", patience)
 		}
 	})
 	h.t.Cleanup(stop)
 	return stop
 }
 
-// server makes a server under test.
+// server returns a server under test, on the connection of the harness.
 func (h *harness) server(cfg Config) *Server {
 	h.t.Helper()
 	cfg.Conn = h.conn
@@ -213,11 +217,11 @@ type host struct {
 	changed chan struct{}
 	// reports gets the reports of progress.
 	reports chan *mcp.ProgressNotificationParams
-	// vanish cuts the connection. Stop stops the server.
-	vanish, stop func()
+	// disconnect closes the connection. Stop stops the server.
+	disconnect, stop func()
 }
 
-// pipe starts a server and connects a host through a pair of pipes.
+// pipe starts a server, and connects a host to it through a pair of pipes.
 func (h *harness) pipe(cfg Config) *host {
 	h.t.Helper()
 	s := h.server(cfg)
@@ -226,12 +230,12 @@ func (h *harness) pipe(cfg Config) *host {
 	stop := h.background(func(ctx context.Context) error { return s.ServePipe(ctx, in, out) })
 	c := h.connect(&mcp.IOTransport{Reader: fromServer, Writer: toServer}, "")
 	c.stop = stop
-	c.vanish = func() { _ = toServer.Close() }
+	c.disconnect = func() { _ = toServer.Close() }
 	return c
 }
 
-// connect connects a host. It speaks a version of the protocol, "" for the
-// newest one.
+// connect returns a host that is connected until the test ends. It speaks a
+// version of the protocol, "" for the newest one.
 func (h *harness) connect(t mcp.Transport, version string) *host {
 	h.t.Helper()
 	c := &host{
@@ -252,14 +256,15 @@ func (h *harness) connect(t mcp.Transport, version string) *host {
 	return c
 }
 
-// listen starts a server with a token over HTTP, and returns its URL.
+// listen starts a server with a token over HTTP, until the test ends. It
+// returns the server's URL.
 func (h *harness) listen(cfg Config, token string) string {
 	h.t.Helper()
 	url, _ := h.listenUntil(cfg, token)
 	return url
 }
 
-// listenUntil is listen for a server that may be stopped.
+// listenUntil is listen, and also returns a function that stops the server.
 func (h *harness) listenUntil(cfg Config, token string) (url string, stop func()) {
 	h.t.Helper()
 	s := h.server(cfg)
@@ -282,7 +287,7 @@ func (h *harness) listener() net.Listener {
 // args are the arguments of a call.
 type args map[string]any
 
-// ask calls a tool and returns the result.
+// ask calls a tool, and returns the result and its structured content.
 func (c *host) ask(tool string, in args) (*mcp.CallToolResult, output) {
 	c.t.Helper()
 	ctx, stop := context.WithTimeout(c.t.Context(), patience)
@@ -307,7 +312,7 @@ func structured(t *testing.T, res *mcp.CallToolResult) (out output) {
 	return out
 }
 
-// text returns the text of a result.
+// text returns the text of a result, "" if it has not exactly one part.
 func text(res *mcp.CallToolResult) string {
 	if len(res.Content) != 1 {
 		return ""
@@ -323,7 +328,7 @@ type begun struct {
 	res  chan *mcp.CallToolResult
 }
 
-// begin begins a call. It returns when the gate was asked.
+// begin begins a call. It returns when the model of the agent gate was asked.
 func (c *host) begin(h *harness, p *mcp.CallToolParams) *begun {
 	h.t.Helper()
 	ctx, stop := context.WithCancel(h.t.Context())
@@ -339,19 +344,19 @@ func (c *host) begin(h *harness, p *mcp.CallToolParams) *begun {
 	return b
 }
 
-// result waits for the result, nil for a call that failed.
+// result waits for the result of the call. It is nil if the call failed.
 func (b *begun) result() *mcp.CallToolResult {
 	b.t.Helper()
 	return await(b.t, b.res)
 }
 
-// await receives a value.
+// await receives a value from a channel. It waits for up to patience.
 func await[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
 	case <-time.After(patience):
-		t.Fatal("waited in vain")
+		t.Fatalf("no value came within %v", patience)
 	}
 	return v
 }
@@ -368,7 +373,7 @@ func (h *harness) outcome(id string) run.Outcome {
 	return o
 }
 
-// put announces an agent that no worker serves.
+// put puts the card of an agent that no worker serves into the directory.
 func (h *harness) put(card agentd.Card) {
 	h.t.Helper()
 	body, err := json.Marshal(card)
@@ -380,7 +385,7 @@ func (h *harness) put(card agentd.Card) {
 	}
 }
 
-// watchTrees sends the id of each tree to trees.
+// watchTrees sends the id of each tree whose root is called to trees.
 func (h *harness) watchTrees() {
 	h.t.Helper()
 	space := h.conn.Space()

@@ -18,10 +18,10 @@ import (
 // secret is the token of the servers in the tests.
 const secret = "s3cret"
 
-// versions has a version of the protocol without sessions, and one with.
+// versions has a version of the protocol without sessions, and one with them.
 var versions = map[string]string{"without sessions": sessionless, "with sessions": "2025-11-25"}
 
-// authorized adds a token to each request.
+// authorized is a transport that adds a token to each request.
 type authorized struct{ token string }
 
 func (a authorized) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -30,15 +30,15 @@ func (a authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// dial connects a host over HTTP.
+// dial connects a host over HTTP, with the token and a version of the protocol.
 func (h *harness) dial(url, version string) *host {
 	return h.connect(&mcp.StreamableClientTransport{
 		Endpoint: url, HTTPClient: &http.Client{Transport: authorized{secret}}, MaxRetries: -1,
 	}, version)
 }
 
-// TestHTTP: a host lists and calls tools over HTTP, with progress, in both
-// forms of the protocol.
+// TestHTTP: a host lists tools, gets notifications of changes and calls a tool
+// with progress over HTTP, without and with sessions.
 func TestHTTP(t *testing.T) {
 	for name, version := range versions {
 		t.Run(name, func(t *testing.T) {
@@ -60,14 +60,14 @@ func TestHTTP(t *testing.T) {
 			}
 			close(h.gate.open)
 			if res := b.result(); text(res) != "together: echo: x, opened" {
-				t.Errorf("result %q", text(res))
+				t.Errorf("result %q, want the answers of echo and gate", text(res))
 			}
 		})
 	}
 }
 
-// TestHTTPCancel: a call that the host cancels cancels its tree, in both forms
-// of the protocol.
+// TestHTTPCancel: if the host cancels a call, the server cancels its tree,
+// without and with sessions.
 func TestHTTPCancel(t *testing.T) {
 	for name, version := range versions {
 		t.Run(name, func(t *testing.T) {
@@ -75,8 +75,8 @@ func TestHTTPCancel(t *testing.T) {
 			c := h.dial(h.listen(Config{}, secret), version)
 			params := &mcp.CallToolParams{Name: "gate", Arguments: args{"task": "x", "id": "T1"}}
 			if version == sessionless {
-				// Without a key of the client the tree has no
-				// other name.
+				// A call with a key waits for its client to
+				// come back: see TestHTTPReturn.
 				params = &mcp.CallToolParams{Name: "gate", Arguments: args{"task": "x"}}
 			}
 			h.watchTrees()
@@ -84,15 +84,15 @@ func TestHTTPCancel(t *testing.T) {
 			b.stop()
 			b.result()
 			if o := h.outcome(await(t, h.trees)); o.Kind != run.KindCancelled || o.Error != cancelReason {
-				t.Errorf("outcome %s %s: %s", o.Status, o.Kind, o.Error)
+				t.Errorf("outcome %s %s: %s; want cancelled: %s", o.Status, o.Kind, o.Error, cancelReason)
 			}
 		})
 	}
 }
 
-// TestHTTPReturn: a call with a key that loses its connection waits for its
-// client, without sessions. A client that comes back in time gets the answer. A
-// client that does not come back has cancelled the call.
+// TestHTTPReturn: without sessions, a call with a key loses its connection. Its
+// tree goes on for Config.ReturnTime. A client that calls again in time gets
+// the answer. If no client does, the tree is cancelled.
 func TestHTTPReturn(t *testing.T) {
 	for name, back := range map[string]bool{"in time": true, "never": false} {
 		t.Run(name, func(t *testing.T) {
@@ -108,13 +108,13 @@ func TestHTTPReturn(t *testing.T) {
 			b.result()
 			if !back {
 				if o := h.outcome("T1"); o.Kind != run.KindCancelled || o.Error != cancelReason {
-					t.Errorf("outcome %s %s: %s", o.Status, o.Kind, o.Error)
+					t.Errorf("outcome %s %s: %s; want cancelled: %s", o.Status, o.Kind, o.Error, cancelReason)
 				}
 				return
 			}
 			close(h.gate.open)
 			if res, _ := h.dial(url, sessionless).ask("gate", args{"task": "x", "id": "T1"}); text(res) != "opened" {
-				t.Errorf("result %q", text(res))
+				t.Errorf("result %q, want opened", text(res))
 			}
 		})
 	}
@@ -132,13 +132,13 @@ func TestHTTPSessionEnds(t *testing.T) {
 	}
 	req.Header.Set(headerSession, c.ID())
 	if status, _ := h.do(req, secret); status != http.StatusNoContent {
-		t.Errorf("status %d", status)
+		t.Errorf("status %d of the end of the session, want %d", status, http.StatusNoContent)
 	}
 	b.stop()
 	b.result()
 	close(h.gate.open)
 	if o := h.outcome("T1"); o.Result != "opened" {
-		t.Errorf("outcome %s: %s", o.Kind, o.Error)
+		t.Errorf("outcome %s: %s; want the result opened", o.Kind, o.Error)
 	}
 }
 
@@ -149,6 +149,8 @@ func TestHTTPLost(t *testing.T) {
 	url := h.listen(Config{}, secret)
 	_, header := h.do(h.post(t.Context(), url, initialize), secret)
 	session := header.Get(headerSession)
+	// send sends a request of the session, and returns the lines of its
+	// answer; nil if the server refused it.
 	send := func(request func() *http.Request) *bufio.Scanner {
 		t.Helper()
 		r := request()
@@ -165,6 +167,7 @@ func TestHTTPLost(t *testing.T) {
 		}
 		return bufio.NewScanner(res.Body)
 	}
+	// line returns the rest of the next line that begins with prefix.
 	line := func(events *bufio.Scanner, prefix string) string {
 		t.Helper()
 		for events.Scan() {
@@ -172,7 +175,7 @@ func TestHTTPLost(t *testing.T) {
 				return rest
 			}
 		}
-		t.Fatalf("no line %q: %v", prefix, events.Err())
+		t.Fatalf("no line begins with %q: %v", prefix, events.Err())
 		return ""
 	}
 
@@ -194,14 +197,14 @@ func TestHTTPLost(t *testing.T) {
 		})
 	}
 	if answer := line(events, "data: {"); !strings.Contains(answer, `"text":"opened"`) {
-		t.Errorf("answer %s", answer)
+		t.Errorf("answer %s, want the text opened", answer)
 	}
 	if o := h.outcome("T1"); o.Result != "opened" {
-		t.Errorf("outcome %s: %s", o.Kind, o.Error)
+		t.Errorf("outcome %s: %s; want the result opened", o.Kind, o.Error)
 	}
 }
 
-// post makes a request with a message.
+// post returns a POST request with a message, and without a token.
 func (h *harness) post(ctx context.Context, url, message string) *http.Request {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(message))
@@ -213,8 +216,8 @@ func (h *harness) post(ctx context.Context, url, message string) *http.Request {
 	return r
 }
 
-// TestHTTPStop: a server that stops answers the calls in flight, and ends the
-// streams of notifications.
+// TestHTTPStop: a server stops though a host has an open stream. It answers the
+// calls in flight that their trees are running, and the trees go on.
 func TestHTTPStop(t *testing.T) {
 	for name, version := range versions {
 		t.Run(name, func(t *testing.T) {
@@ -224,11 +227,11 @@ func TestHTTPStop(t *testing.T) {
 			b := c.begin(h, &mcp.CallToolParams{Name: "gate", Arguments: args{"task": "x", "id": "T1"}})
 			stop()
 			if res := b.result(); res == nil || structured(t, res).Status != "running" {
-				t.Errorf("result %+v", res)
+				t.Errorf("result %+v, want one with the status running", res)
 			}
 			close(h.gate.open)
 			if o := h.outcome("T1"); o.Result != "opened" {
-				t.Errorf("outcome %s: %s", o.Kind, o.Error)
+				t.Errorf("outcome %s: %s; want the result opened", o.Kind, o.Error)
 			}
 		})
 	}
@@ -250,11 +253,13 @@ func (h *harness) do(r *http.Request, token string) (status int, header http.Hea
 	return res.StatusCode, res.Header
 }
 
+// initialize is the first message of a client with sessions.
 const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
 	`"capabilities":{},"clientInfo":{"name":"host","version":"1"}}}`
 
-// TestRefused: a request without the token is refused with 401. One of a page
-// of another site, or by the name of another host, is refused with 403.
+// TestRefused: a request without the token is refused with 401, and a
+// challenge. A request of a page of another site, or to the name of another
+// host, is refused with 403.
 func TestRefused(t *testing.T) {
 	h := newHarness(t)
 	url := h.listen(Config{}, secret)
@@ -288,16 +293,16 @@ func TestRefused(t *testing.T) {
 		}
 		challenge := strings.HasPrefix(header.Get("WWW-Authenticate"), "Bearer ")
 		if challenge != (test.want == http.StatusUnauthorized) {
-			t.Errorf("%s: WWW-Authenticate %q", name, header.Get("WWW-Authenticate"))
+			t.Errorf("%s: WWW-Authenticate %q, want a challenge: %t", name, header.Get("WWW-Authenticate"), !challenge)
 		}
 	}
 }
 
-// TestNoToken: without a token every request is admitted.
+// TestNoToken: a server that has no token admits every request.
 func TestNoToken(t *testing.T) {
 	h := newHarness(t)
 	if got := h.dial(h.listen(Config{}, ""), "").names(); len(got) == 0 {
-		t.Error("no tools")
+		t.Error("the server offers no tools, want those of the worker")
 	}
 }
 
@@ -308,7 +313,7 @@ func TestListenerClosed(t *testing.T) {
 	l := h.listener()
 	_ = l.Close()
 	if err := s.ServeHTTP(context.WithoutCancel(t.Context()), l, secret); err == nil {
-		t.Error("no error")
+		t.Error("ServeHTTP returned no error for a closed listener")
 	}
 }
 
@@ -320,6 +325,6 @@ func TestStopAtOnce(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if err := s.ServeHTTP(ctx, h.listener(), secret); err != nil {
-		t.Errorf("got the error %q", err)
+		t.Errorf("got the error %q, want none", err)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestKeyOf: the argument id goes before the keys of the metadata, and these
-// have an order. A key that is no text is an error.
+// TestKeyOf: the key of a call is its argument id, or the first of three keys
+// of its metadata that is not empty. A key that is no text is an error.
 func TestKeyOf(t *testing.T) {
 	all := mcp.Meta{keyNames[0]: "a", keyNames[1]: "b", keyNames[2]: "c"}
 	for _, test := range []struct {
@@ -28,7 +28,7 @@ func TestKeyOf(t *testing.T) {
 	} {
 		got, err := keyOf(input{ID: test.id}, test.meta)
 		if got != test.want || (err != nil) != test.refused {
-			t.Errorf("%s: key %q, error %v, want %q", test.name, got, err, test.want)
+			t.Errorf("%s: key %q, error %v; want %q, and an error: %t", test.name, got, err, test.want, test.refused)
 		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// event makes an event of a run of the agent a.
+// event returns an event of a run of the agent a in the tree T1. Change may be
+// nil.
 func event(t *testing.T, kind client.EventKind, path string, change func(*client.Event)) client.Event {
 	t.Helper()
 	agent, err := subjects.ParseAgent("a")
@@ -30,8 +31,8 @@ func event(t *testing.T, kind client.EventKind, path string, change func(*client
 	return e
 }
 
-// TestReportsAreRare: there are at most two reports a second. A report tells
-// the newest state, and the last change is reported too.
+// TestReportsAreRare: there are at most two reports a second, though the state
+// changes 20 times a second. The last change is reported too.
 func TestReportsAreRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProgress(client.TreeID("T1"))
@@ -52,19 +53,21 @@ func TestReportsAreRare(t *testing.T) {
 		}
 		for i := 1; i < len(reports); i++ {
 			if d := times[i].Sub(times[i-1]); d < reportInterval {
-				t.Errorf("report %d came after %s", i, d)
+				t.Errorf("report %d came after %s, want at least %s", i, d, reportInterval)
 			}
 			if reports[i].value <= reports[i-1].value || reports[i].value >= 1 {
-				t.Errorf("value %v after %v with no run done", reports[i].value, reports[i-1].value)
+				t.Errorf("value %v after %v, want more, below 1: no run is done", reports[i].value, reports[i-1].value)
 			}
 		}
-		if got := reports[len(reports)-1].message; got != "a r: turn 39, 0 of 1 runs done" {
-			t.Errorf("last message %q", got)
+		const want = "a r: turn 39, 0 of 1 runs done"
+		if got := reports[len(reports)-1].message; got != want {
+			t.Errorf("last message %q, want %q", got, want)
 		}
 	})
 }
 
-// TestMessages: each event changes the message, or leaves it as it was.
+// TestMessages: the message of a report after each of several events. The value
+// grows with each report, up to the number of runs.
 func TestMessages(t *testing.T) {
 	p := newProgress(client.TreeID("T1"))
 	because := func(reason string) func(*client.Event) {
@@ -107,7 +110,7 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%s of %s: message %q, want %q", step.kind, step.path, r.message, step.want)
 		}
 		if r.value <= last || r.value > r.total {
-			t.Errorf("%s of %s: value %v of %v after %v", step.kind, step.path, r.value, r.total, last)
+			t.Errorf("%s of %s: value %v after %v, want more, up to %v", step.kind, step.path, r.value, last, r.total)
 		}
 		last = r.value
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// names lists the tools that a server offers.
+// names returns the tools that the server offers, sorted.
 func (c *host) names() (names []string) {
 	c.t.Helper()
 	for tool, err := range c.Tools(c.t.Context(), nil) {
@@ -28,8 +28,8 @@ func (c *host) names() (names []string) {
 	return names
 }
 
-// TestTools: each agent that a worker serves is a tool. An agent with a problem
-// is none.
+// TestTools: each agent that a worker serves is a tool, with a description, a
+// schema and annotations. An agent whose card has a problem is not a tool.
 func TestTools(t *testing.T) {
 	h := newHarness(t)
 	h.put(agentd.Card{Name: "broken", Problem: "no model", Worker: "w2"})
@@ -39,7 +39,7 @@ func TestTools(t *testing.T) {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
 	if res, err := c.ListTools(t.Context(), nil); err != nil || res.CacheScope != "private" {
-		t.Errorf("scope of the list %+v, error %v, want private", res, err)
+		t.Errorf("list %+v, error %v; want the cache scope private", res, err)
 	}
 	for tool, err := range c.Tools(t.Context(), nil) {
 		if err != nil {
@@ -49,7 +49,7 @@ func TestTools(t *testing.T) {
 			continue
 		}
 		if tool.Description != "About echo. "+aboutCall {
-			t.Errorf("description %q", tool.Description)
+			t.Errorf("description %q, want that of the agent, and the words about calls", tool.Description)
 		}
 		want := &mcp.ToolAnnotations{Title: "echo", OpenWorldHint: new(true)}
 		if diff := cmp.Diff(want, tool.Annotations); diff != "" {
@@ -62,8 +62,8 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// TestAgentsOfConfig: the patterns of the configuration limit the tools. A
-// malformed pattern is an error.
+// TestAgentsOfConfig: Config.Agents limits the tools to the agents that match a
+// pattern. A malformed pattern is an error.
 func TestAgentsOfConfig(t *testing.T) {
 	h := newHarness(t)
 	c := h.pipe(Config{Agents: []string{"ech?", "g*"}})
@@ -72,16 +72,18 @@ func TestAgentsOfConfig(t *testing.T) {
 	}
 	for _, bad := range []string{"", "a[", "*["} {
 		if _, err := New(Config{Conn: h.conn, Agents: []string{bad}}); err == nil {
-			t.Errorf("the pattern %q is accepted", bad)
+			t.Errorf("the pattern %q is accepted, want an error", bad)
 		}
 	}
 }
 
-// TestToolsChange: the host is told of a new agent, of a changed one and of one
-// that is gone. A card that says the same again is no change.
+// TestToolsChange: the host gets a notification if an agent comes, goes, gets a
+// problem or has another description. It gets none for a card with the same
+// description.
 func TestToolsChange(t *testing.T) {
 	h := newHarness(t)
 	c := h.pipe(Config{Agents: []string{"new*"}})
+	// has waits for a notification, and compares the tools after it.
 	has := func(want ...string) {
 		t.Helper()
 		await(t, c.changed)
@@ -103,17 +105,18 @@ func TestToolsChange(t *testing.T) {
 	}
 	has()
 	if len(c.changed) > 0 {
-		t.Error("the host was told of a change that was none")
+		t.Errorf("%d more notifications, want none", len(c.changed))
 	}
 }
 
-// TestCall: the result has the answer as text, and the outcome as structured
-// content. The context follows the task.
+// TestCall: the result of a call has the agent's answer as text, the outcome as
+// structured content, and the tree's id as metadata. The agent's task has the
+// context below it.
 func TestCall(t *testing.T) {
 	h := newHarness(t)
 	res, out := h.pipe(Config{}).ask("echo", args{"task": "hello", "context": "world", "timeout": "10m", "id": "T1"})
-	if res.IsError || text(res) != "echo: hello\n\nContext:\nworld" {
-		t.Errorf("result %q, error %v", text(res), res.IsError)
+	if want := "echo: hello\n\nContext:\nworld"; res.IsError || text(res) != want {
+		t.Errorf("result %q, isError %t; want %q", text(res), res.IsError, want)
 	}
 	if got := res.Meta[metaID]; got != "T1" {
 		t.Errorf("_meta has the id %v, want T1", got)
@@ -124,22 +127,22 @@ func TestCall(t *testing.T) {
 		Tokens: o.Subtree.InputTokens + o.Subtree.OutputTokens,
 	}
 	if diff := cmp.Diff(want, out); diff != "" || out.Tokens == 0 {
-		t.Errorf("structured content (-want +got):\n%s", diff)
+		t.Errorf("structured content with %d tokens, want some; (-want +got):\n%s", out.Tokens, diff)
 	}
 }
 
-// TestFailure: a failed tree is a result with isError, the text for a person,
-// and the id.
+// TestFailure: the result of a call whose tree failed has isError, the text of
+// Config.Explain, and the tree's id.
 func TestFailure(t *testing.T) {
 	h := newHarness(t)
 	c := h.pipe(Config{Explain: func(_ context.Context, o run.Outcome) string { return "explained: " + o.Error }})
 	res, out := c.ask("bad", args{"task": "x", "id": "T1"})
 	if !res.IsError || !strings.HasPrefix(text(res), "explained: ") || !strings.Contains(text(res), "broken") ||
 		!strings.Contains(text(res), `"axe wait T1 -o json"`) {
-		t.Errorf("result %q, error %v", text(res), res.IsError)
+		t.Errorf("result %q, isError %t; want an explained error with the command axe wait", text(res), res.IsError)
 	}
 	if out.ID != "T1" || out.Status != "failed" || out.Kind != "error" || !strings.HasPrefix(out.Error, "explained: ") {
-		t.Errorf("structured content %+v", out)
+		t.Errorf("structured content %+v, want the explained failure of T1", out)
 	}
 }
 
@@ -158,19 +161,19 @@ func TestArguments(t *testing.T) {
 		"unknown name": {args{"task": "x", "taks": "y", "id": "T1"}, "taks"},
 	} {
 		if res, _ := c.ask("echo", test.in); !res.IsError || !strings.Contains(text(res), test.want) {
-			t.Errorf("%s: result %q, error %v, want one that names %s", name, text(res), res.IsError, test.want)
+			t.Errorf("%s: result %q, isError %t; want an error with %q", name, text(res), res.IsError, test.want)
 		}
 	}
 	if queued, err := h.Queued(t.Context(), client.TreeID("T1")); err != nil || queued {
-		t.Errorf("submitted: %v, error %v", queued, err)
+		t.Errorf("a submission is queued: %t, error %v; want none", queued, err)
 	}
 	if _, err := h.RootState(t.Context(), client.TreeID("T1")); err == nil {
-		t.Error("a tree was started")
+		t.Error("the tree T1 was started, want none")
 	}
 }
 
-// TestCancel: a call that the client cancels cancels its tree, with a reason.
-// With DetachOnCancel the tree goes on.
+// TestCancel: if the client cancels a call, the server cancels its tree, with a
+// reason. With DetachOnCancel the tree goes on.
 func TestCancel(t *testing.T) {
 	for _, detach := range []bool{false, true} {
 		h := newHarness(t)
@@ -185,16 +188,16 @@ func TestCancel(t *testing.T) {
 		o := h.outcome("T1")
 		switch {
 		case detach && o.Status != run.StatusCompleted:
-			t.Errorf("detached: outcome %s: %s", o.Kind, o.Error)
+			t.Errorf("detached: outcome %s %s: %s; want completed", o.Status, o.Kind, o.Error)
 		case !detach && (o.Kind != run.KindCancelled || o.Error != cancelReason):
-			t.Errorf("outcome %s %s: %s", o.Status, o.Kind, o.Error)
+			t.Errorf("outcome %s %s: %s; want cancelled: %s", o.Status, o.Kind, o.Error, cancelReason)
 		}
 	}
 }
 
-// TestAttach: a client that vanishes leaves its tree running. A client that
-// comes back with the id, or with the idempotency key, gets the answer of the
-// same tree. The model is asked once.
+// TestAttach: a client loses its connection during a call, and its tree goes
+// on. A client that calls again with the same id, or the same idempotency key,
+// gets the answer of that tree. The model is asked once.
 func TestAttach(t *testing.T) {
 	for _, key := range []string{"", "a key of words", "T1"} {
 		h := newHarness(t)
@@ -207,9 +210,9 @@ func TestAttach(t *testing.T) {
 		}
 		c := h.pipe(Config{})
 		b := c.begin(h, params)
-		c.vanish()
+		c.disconnect()
 		if res := b.result(); res != nil {
-			t.Errorf("%s: a client that is gone has a result: %q", key, text(res))
+			t.Errorf("%s: the client without a connection got the result %q, want none", key, text(res))
 		}
 		c.stop()
 
@@ -218,7 +221,7 @@ func TestAttach(t *testing.T) {
 		go func() {
 			res, err := again.CallTool(t.Context(), params)
 			if err != nil {
-				t.Error(err)
+				t.Errorf("second call: %v", err)
 			}
 			result <- res
 		}()
@@ -226,7 +229,8 @@ func TestAttach(t *testing.T) {
 		res := await(t, result)
 		want := client.TreeID(key).String()
 		if got := structured(t, res); text(res) != "opened" || got.ID != want || got.Runs != 1 {
-			t.Errorf("%s: result %q of tree %s, want that of %s", key, text(res), got.ID, want)
+			t.Errorf("%s: result %q of tree %s with %d runs, want opened of %s with 1",
+				key, text(res), got.ID, got.Runs, want)
 		}
 		if len(h.gate.asked) > 0 {
 			t.Errorf("%s: the model was asked again", key)
@@ -234,8 +238,8 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// TestAnotherTask: an id that has a tree is refused for another task, and for
-// another agent. The tree goes on.
+// TestAnotherTask: a call with the id of a tree, and with another task or
+// agent, is refused. The tree goes on.
 func TestAnotherTask(t *testing.T) {
 	h := newHarness(t)
 	c := h.pipe(Config{})
@@ -243,17 +247,17 @@ func TestAnotherTask(t *testing.T) {
 	for tool, task := range map[string]string{"gate": "another", "echo": "x"} {
 		res, _ := c.ask(tool, args{"task": task, "id": "T1"})
 		if !res.IsError || !strings.Contains(text(res), "tree T1: id ") {
-			t.Errorf("%s: result %q, error %v", tool, text(res), res.IsError)
+			t.Errorf("%s: result %q, isError %t; want an error about the id", tool, text(res), res.IsError)
 		}
 	}
 	close(h.gate.open)
 	if res := b.result(); text(res) != "opened" {
-		t.Errorf("result %q", text(res))
+		t.Errorf("result %q, want opened", text(res))
 	}
 }
 
-// TestStop: a server that stops answers the calls in flight with the id, and
-// their trees go on.
+// TestStop: a server that stops answers the calls in flight with an error that
+// names the tree. The trees go on.
 func TestStop(t *testing.T) {
 	h := newHarness(t)
 	c := h.pipe(Config{})
@@ -265,16 +269,16 @@ func TestStop(t *testing.T) {
 	}
 	out := structured(t, res)
 	if !res.IsError || out.Status != "running" || !strings.Contains(text(res), out.ID) {
-		t.Errorf("result %q of tree %s, status %s", text(res), out.ID, out.Status)
+		t.Errorf("result %q of tree %s, status %s; want an error with the id, running", text(res), out.ID, out.Status)
 	}
 	close(h.gate.open)
 	if o := h.outcome(out.ID); o.Result != "opened" {
-		t.Errorf("outcome %s: %s", o.Status, o.Error)
+		t.Errorf("outcome %s: %s; want the result opened", o.Status, o.Error)
 	}
 }
 
-// TestProgress: the reports of a tree grow, and name the run and the number of
-// runs that are done.
+// TestProgress: the progress in the reports of a tree grows. Their messages
+// have the number of runs that are done.
 func TestProgress(t *testing.T) {
 	h := newHarness(t)
 	params := &mcp.CallToolParams{Name: "lead", Arguments: args{"task": "x", "id": "T1"}}
@@ -286,23 +290,24 @@ func TestProgress(t *testing.T) {
 	for {
 		r := await(t, c.reports)
 		if r.ProgressToken != "p1" || r.Progress <= last {
-			t.Errorf("report %v of %v after %v", r.Progress, r.ProgressToken, last)
+			t.Errorf("report with progress %v for %v after %v, want more for p1", r.Progress, r.ProgressToken, last)
 		}
 		last = r.Progress
 		if r.Progress >= 1 && r.Total == 3 {
 			if !strings.HasSuffix(r.Message, ", 1 of 3 runs done") {
-				t.Errorf("message %q", r.Message)
+				t.Errorf("message %q, want 1 of 3 runs done", r.Message)
 			}
 			break
 		}
 	}
 	close(h.gate.open)
 	if res := b.result(); text(res) != "together: echo: x, opened" {
-		t.Errorf("result %q", text(res))
+		t.Errorf("result %q, want the answers of echo and gate", text(res))
 	}
 }
 
-// TestHeld: a turn that waits for a person is a report with the command.
+// TestHeld: while a turn waits for a person, a report has the command with
+// which the person approves it. After the approval the call ends.
 func TestHeld(t *testing.T) {
 	h := newHarness(t)
 	params := &mcp.CallToolParams{Name: "guarded", Arguments: args{"task": "x", "id": "T1"}}
@@ -312,7 +317,7 @@ func TestHeld(t *testing.T) {
 	go func() {
 		res, err := c.CallTool(t.Context(), params)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("call: %v", err)
 		}
 		result <- res
 	}()
@@ -325,6 +330,6 @@ func TestHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res := await(t, result); text(res) != "after: echo: x" {
-		t.Errorf("result %q", text(res))
+		t.Errorf("result %q, want after: echo: x", text(res))
 	}
 }

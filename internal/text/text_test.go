@@ -9,6 +9,7 @@ import (
 	"github.com/axebus/axe/internal/text"
 )
 
+// Truncate marks the cut, and Head does not.
 func Example() {
 	fmt.Println(text.Truncate("a whole line", 7))
 	fmt.Println(text.Head("a whole line", 7))

@@ -8,8 +8,9 @@ import (
 	"github.com/axebus/axe/internal/tool"
 )
 
-// TestOfferDescribes: the definitions describe the agents that have a
-// description, each on one line, and stay as they are for agents without one.
+// TestOfferDescribes: the definitions of call_agent and spawn_agent describe
+// the agents that have a description, each on one line. Without descriptions
+// they list the names alone.
 func TestOfferDescribes(t *testing.T) {
 	names := []string{tool.CallAgentToolName, tool.SpawnAgentToolName}
 	offer := func(callees ...tool.Callee) (call, spawn string) {
@@ -30,8 +31,8 @@ func TestOfferDescribes(t *testing.T) {
 	}
 }
 
-// TestOfferIsBounded: a long description is cut. If there are too many agents,
-// the last ones have their names only.
+// TestOfferIsBounded: a long description is cut. If there are many agents, the
+// last of them are named and not described.
 func TestOfferIsBounded(t *testing.T) {
 	var callees []tool.Callee
 	for i := range 100 {
@@ -48,6 +49,6 @@ func TestOfferIsBounded(t *testing.T) {
 		}
 	}
 	if !strings.Contains(text, ", a99") {
-		t.Error("the last agent is not named")
+		t.Errorf("the last agent, a99, is not named in %.200s…", text)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestGuidance holds the guidance of a root that calls tools, and of a fork
-// that writes commands, to the files in testdata, word for word. A run without
-// the tools gets none.
+// TestGuidance: the guidance of a root that calls tools, and of a fork that
+// writes commands, has the words of the files in testdata. A run without tools
+// for forks and mail gets none.
 func TestGuidance(t *testing.T) {
 	all := []string{
 		tool.ForkToolName,
@@ -38,6 +38,6 @@ func TestGuidance(t *testing.T) {
 		}
 	}
 	if got := tool.Guidance(fork, []string{tool.CallAgentToolName, tool.SpawnAgentToolName}, nil); got != "" {
-		t.Errorf("a run without the tools gets the guidance %q, want none", got)
+		t.Errorf("a run without tools for forks and mail gets the guidance %q, want none", got)
 	}
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// TestCompleted: an answer that is a completion message is taken as it is, in a
-// fence or not. The fork's parent reads any other answer, JSON or not, whole.
+// TestCompleted: a fork ends its work with an answer. An answer that is a
+// completion message, in a fence or not, is the report to its parent. Any other
+// answer, JSON or not, becomes the summary of a success.
 func TestCompleted(t *testing.T) {
 	whole := func(text string) tool.Completion { return tool.Completion{Success: true, Summary: text} }
 	const other = `{"success":true,"items":[1,2]}`

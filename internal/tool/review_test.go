@@ -13,8 +13,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// underReview returns a run with a first turn that waits for its supervisor. It
-// folds more events after that.
+// underReview returns the state of a run whose first turn, of the entry e,
+// waits for its supervisor. It folds the events then after that.
 func underReview(t *testing.T, e run.Entry, then ...run.Event) run.State {
 	t.Helper()
 	at := func(seq uint64) run.Meta { return run.Meta{Seq: seq, Time: noon.Add(time.Duration(seq) * time.Second)} }
@@ -39,9 +39,11 @@ func underReview(t *testing.T, e run.Entry, then ...run.Event) run.State {
 	return s
 }
 
+// noon is the beginning of the runs.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// verdict is the answer of the supervisor of a turn with a number of calls.
+// verdict returns the event of the supervisor's answer to a turn with a number
+// of calls.
 func verdict(calls int, text string) run.Event {
 	return run.Replied{
 		Meta:    run.Meta{Seq: 3, Time: noon.Add(3 * time.Second)},
@@ -51,9 +53,9 @@ func verdict(calls int, text string) run.Event {
 	}
 }
 
-// TestResultsOfUndecidedTurn: a run may be copied, or ended, while it waits for
-// its supervisor or for a person. None of its turn's calls was carried out, and
-// their results say so.
+// TestResultsOfUndecidedTurn: a run waits for its supervisor, waits for a
+// person, or ended while it waited. None of the turn's calls was carried out,
+// and their results say so. A call that was refused has its own error.
 func TestResultsOfUndecidedTurn(t *testing.T) {
 	const undecided = "Nothing of this turn was carried out: nobody has approved of it yet."
 	ids := []string{"check", "wait", "wait for one", "fork", "send", "spawn", "call", "refused"}
@@ -95,9 +97,9 @@ func TestResultsOfUndecidedTurn(t *testing.T) {
 	}
 }
 
-// TestWithheldCommands: the results of commands that are lines of text are text
-// too, each below its command. That holds for a withheld turn, and for one
-// under review.
+// TestWithheldCommands: a turn with slash commands is under review, or was
+// withheld. The results of the commands are one text for the model, each below
+// its command.
 func TestWithheldCommands(t *testing.T) {
 	e := run.Entry{
 		Answer: &provider.Response{
@@ -131,7 +133,8 @@ func TestWithheldCommands(t *testing.T) {
 	}
 }
 
-// TestReviewCut: the review names each argument that is not shown whole.
+// TestReviewCut: the text of a review cuts a long argument, and names it with
+// its length. A refused call is left out.
 func TestReviewCut(t *testing.T) {
 	long := strings.Repeat("é", 40_000)
 	for _, test := range []struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// slashCall makes a call of a name, and of pairs of argument names and values.
+// slashCall returns a call of a tool, with pairs of argument names and values.
 func slashCall(name string, pairs ...string) provider.ToolCall {
 	c := provider.ToolCall{Name: name, Arguments: map[string]string{}}
 	for i := 0; i < len(pairs); i += 2 {
@@ -25,16 +25,19 @@ func slashCall(name string, pairs ...string) provider.ToolCall {
 	return c
 }
 
+// fork returns a call of fork with a prompt.
 func fork(prompt string) provider.ToolCall { return slashCall("fork", "prompt", prompt) }
 
+// send returns a call of send.
 func send(to, message string) provider.ToolCall {
 	return slashCall("send", "to", to, "message", message)
 }
 
-// wrong is a malformed command. TestSlashTeaches has its errors.
+// wrong returns the call of a malformed command, without its error.
+// TestSlashTeaches has the errors.
 func wrong(line string) provider.ToolCall { return slashCall("slash", "line", line) }
 
-// numbered gives calls the ids that ParseSlash gives them.
+// numbered gives calls the ids of ParseSlash, and returns them.
 func numbered(calls []provider.ToolCall) []provider.ToolCall {
 	for i := range calls {
 		calls[i].ID = fmt.Sprintf("slash-%d", i+1)
@@ -43,7 +46,7 @@ func numbered(calls []provider.ToolCall) []provider.ToolCall {
 }
 
 // parsed returns the calls in a text, without their raw arguments. It checks
-// that each of them comes back from a run's log as it was.
+// that the calls are the same after they were stored in a run's log.
 func parsed(t interface {
 	Helper()
 	Fatal(args ...any)
@@ -251,13 +254,14 @@ func TestSlash(t *testing.T) {
 				delete(c.Arguments, "error")
 			}
 			if diff := cmp.Diff(numbered(test.want), got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("calls (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestSlashTeaches holds the errors of malformed commands to their exact words.
+// TestSlashTeaches: the error of a malformed command says what is wrong, how to
+// write the command, and gives an example, word for word.
 func TestSlashTeaches(t *testing.T) {
 	const (
 		all = `The commands are: /slash fork "PROMPT", or only /slash fork for a child that inherits your context; ` +
@@ -321,8 +325,9 @@ func TestSlashExamples(t *testing.T) {
 	}
 }
 
-// TestSlashOfAnyLength: however many quotes are left open before a long text,
-// it is not read again for each of them, which would take minutes here.
+// TestSlashOfAnyLength: 20,000 commands with an open quote come before a long
+// text. The text is not read again for each of them, which would take minutes.
+// A long line is one command.
 func TestSlashOfAnyLength(t *testing.T) {
 	const n = 5_000
 	filler := strings.Repeat("é", 1<<20)
@@ -334,12 +339,13 @@ func TestSlashOfAnyLength(t *testing.T) {
 		}
 	}
 	if got := tool.ParseSlash("/slash fork " + filler); len(got) != 1 || got[0].Arguments["prompt"] != filler {
-		t.Errorf("a long line makes %d calls, want one with the whole line as its prompt", len(got))
+		t.Errorf("a long line makes %d calls, want one fork with the rest of the line as its prompt", len(got))
 	}
 }
 
-// quoting writes a text as an argument; ok is false if it cannot be written in
-// this way.
+// quoting has the ways to write a text as an argument: with double quotes and
+// two ways to escape, with single and with curly quotes, and without quotes. Ok
+// is false if the text cannot be written in this way.
 var quoting = []func(s string) (argument string, ok bool){
 	func(s string) (string, bool) {
 		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`, true
@@ -354,8 +360,8 @@ var quoting = []func(s string) (argument string, ok bool){
 	},
 }
 
-// TestSlashRoundTrip: a text that is quoted properly arrives as it is, whatever
-// stands around its command.
+// TestSlashRoundTrip: a text that is written in one of the ways of quoting is
+// the argument of its command, whatever lines are around the command.
 func TestSlashRoundTrip(t *testing.T) {
 	words := rapid.SampledFrom([]string{
 		"a", "n", "t", " ", "\t", "\n", "\r\n", `\`, `"`, "'", "“", "”", "<", "é", "\u2028", "```",

@@ -14,14 +14,15 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestSpawnDefinitions: names, descriptions and required arguments are those of
-// testdata/spawn.json, byte for byte.
+// TestSpawnDefinitions: the definitions of the tools of the style spawn are
+// those of testdata/spawn.json, byte for byte. A run without sub-agents may not
+// name an agent.
 func TestSpawnDefinitions(t *testing.T) {
 	want, err := os.ReadFile("testdata/spawn.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 20 { // maps are walked in another order each time
+	for range 20 { // Go ranges over maps in another order each time
 		got, err := json.MarshalIndent(
 			append(tool.SpawnTools([]string{"helper"}, "", 10), tool.SubmitTools()...),
 			"",
@@ -31,7 +32,7 @@ func TestSpawnDefinitions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
+			t.Fatalf("definitions (-want +got):\n%s", diff)
 		}
 	}
 	if _, named := tool.SpawnTools(nil, "", 10)[0].Parameters["agent"]; named {
@@ -39,8 +40,9 @@ func TestSpawnDefinitions(t *testing.T) {
 	}
 }
 
-// TestSpawnDecided: the first mistake in a batch is reported once, with its
-// place, and refuses the whole batch.
+// TestSpawnDecided: a call of spawn_agent or spawn_agents makes spawned calls,
+// ad hoc if they name no agent. The first mistake in a batch is reported once,
+// and refuses the whole batch.
 func TestSpawnDecided(t *testing.T) {
 	caller := tool.Caller{
 		Agent:    "me",
@@ -138,8 +140,8 @@ func TestSpawnDecided(t *testing.T) {
 	}
 }
 
-// TestSubmitted: only an offered tool, called alone and with its argument, ends
-// a run.
+// TestSubmitted: submit_result and submit_error end a run if they were offered,
+// and are called alone and with their argument.
 func TestSubmitted(t *testing.T) {
 	result := provider.NewToolCall("c", "submit_result", []byte(`{"result":"fine"}`))
 	failed := provider.NewToolCall("c", "submit_error", []byte(`{"error":"cannot"}`))
@@ -184,8 +186,8 @@ func TestSubmitted(t *testing.T) {
 	}
 }
 
-// TestErrorKinds: each kind of failure has an error kind, of the closed set
-// that a model reads.
+// TestErrorKinds: the result of a failed spawned run has the error kind that
+// models know for the failure's kind. A kind of a later version becomes error.
 func TestErrorKinds(t *testing.T) {
 	for kind, want := range map[run.Kind]string{
 		run.KindSubAgentError: "sub_agent_error",

@@ -16,9 +16,11 @@ import (
 // program does not reach. The others of 7.7 run the real program:
 // cmd/spec_call_test.go.
 
-// This does not compile if the function is of another type.
+// This declaration does not compile if the function has another type.
 var _ func([]string) provider.Tool = tool.CallAgentTool // reqs 6.1 and 6.3
 
+// TestCallAgentTool_Definition: the definition has the words of the
+// specification, and the names of the given agents alone.
 func TestCallAgentTool_Definition(t *testing.T) {
 	got := tool.CallAgentTool([]string{"helper", "runner"})
 	t.Run("req 6.2", func(t *testing.T) {
@@ -47,7 +49,7 @@ func TestCallAgentTool_Definition(t *testing.T) {
 			},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+			t.Errorf("definition (-want +got):\n%s", diff)
 		}
 	})
 	t.Run("req 6.4", func(t *testing.T) {
@@ -64,15 +66,16 @@ func TestCallAgentTool_EmptyAgents(t *testing.T) {
 	got := tool.CallAgentTool([]string{})
 	if got.Name != "call_agent" || len(got.Parameters) != 3 ||
 		!strings.HasSuffix(got.Description, "Available agents: ") {
-		t.Errorf("got %+v", got)
+		t.Errorf("got %+v, want call_agent with 3 parameters and no agent", got)
 	}
 	if diff := cmp.Diff([]string{"agent", "task"}, got.Required()); diff != "" {
 		t.Errorf("required (-want +got):\n%s", diff)
 	}
 }
 
-// TestExecuteCallAgent_DepthLimitReached: requirement 7.3, step 5, should a
-// call come from an agent at the maximum depth, which is not offered the tool.
+// TestExecuteCallAgent_DepthLimitReached: a run at the maximum depth, or
+// deeper, calls an agent. A worker does not offer it the tool. The call is
+// refused as requirement 7.3, step 5, says, before the agent is looked up.
 func TestExecuteCallAgent_DepthLimitReached(t *testing.T) {
 	for _, depth := range []int{3, 4} {
 		l := tool.Caller{Depth: depth, Start: &run.Start{SubAgents: []string{"helper"}, MaxDepth: 3}}

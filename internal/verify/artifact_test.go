@@ -10,8 +10,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestArtifacts: an artifact that the outcome of a tool run names is stored
-// with its bytes. It may be gone if it may have been dropped for its age.
+// TestArtifacts: the outcome of a tool run names an artifact. If the artifact
+// is missing or has other bytes, that is a violation. If it may have been
+// dropped for its age, it is a note.
 func TestArtifacts(t *testing.T) {
 	s := newHistory(t)
 	s.toolRun(run.Attempt{ID: "first"}, run.UnknownAgain)
@@ -38,7 +39,7 @@ func TestArtifacts(t *testing.T) {
 			}
 			err := c.CheckArtifacts(func(tree subjects.Tree, name string) (string, error) {
 				if tree.String() != "T" || name != "a.txt" {
-					t.Errorf("asked for %s of %s", name, tree)
+					t.Errorf("asked for the artifact %s of the tree %s, want a.txt of T", name, tree)
 				}
 				return test.digest, nil
 			}, test.aged)
@@ -53,7 +54,7 @@ func TestArtifacts(t *testing.T) {
 			}
 			switch {
 			case test.severity == "" && found != nil, test.severity != "" && len(found) != 1:
-				t.Errorf("found %v, want the severity %q", found, test.severity)
+				t.Errorf("found %v, want one finding of the severity %q, none for \"\"", found, test.severity)
 			case len(found) == 1 && (found[0].Severity != test.severity || found[0].Path != "r-1-0"):
 				t.Errorf("found %v, want a %s of r-1-0", found[0], test.severity)
 			}
@@ -61,7 +62,8 @@ func TestArtifacts(t *testing.T) {
 	}
 }
 
-// TestArtifactsUnread: an error of the object store ends the check.
+// TestArtifactsUnread: an error of the object store ends CheckArtifacts. An
+// outcome that names an artifact makes NamesArtifacts true.
 func TestArtifactsUnread(t *testing.T) {
 	s := newHistory(t)
 	s.toolRun(run.Attempt{ID: "first"}, run.UnknownAgain)
@@ -75,6 +77,6 @@ func TestArtifactsUnread(t *testing.T) {
 	away := errors.New("away")
 	stored := func(subjects.Tree, string) (string, error) { return "", away }
 	if err := c.CheckArtifacts(stored, time.Time{}); !c.NamesArtifacts() || !errors.Is(err, away) {
-		t.Errorf("the check ended with %v, want %v", err, away)
+		t.Errorf("CheckArtifacts: got %v, want %v; NamesArtifacts: %t, want true", err, away, c.NamesArtifacts())
 	}
 }

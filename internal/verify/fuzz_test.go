@@ -9,8 +9,9 @@ import (
 	"github.com/axebus/axe/internal/verify"
 )
 
-// FuzzAdd feeds any message between the messages of a tree. No message crashes
-// the checker.
+// FuzzAdd adds a message of any kind three times, between the messages of a
+// tree. No message makes the checker panic, and each finding has a text and a
+// rule.
 func FuzzAdd(f *testing.F) {
 	base := newHistory(f).messages()
 	for i, m := range base {
@@ -33,8 +34,8 @@ func FuzzAdd(f *testing.F) {
 		n := int(place % uint64(len(base)+1))
 		for i, m := range base {
 			if i == n {
-				// The second and third find the state that the
-				// first has left.
+				// The second and the third message meet the
+				// state that the first one has made.
 				for j := range 3 {
 					c.Add(verify.Message{
 						Subject: subject, Seq: m.Seq - 9 + uint64(j), Time: m.Time, Body: body, Gone: gone && j == 0,

@@ -16,8 +16,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// history is a tree's messages, made by hand. Each has a name, and a sequence
-// with room around it: message 30 is stored three seconds after the beginning.
+// history has the messages of the tree T, which a test makes. Each message has
+// a name. Sequences are multiples of ten as a rule, so that a test may put
+// others between them. Message 30 is stored three seconds after the beginning.
 type history struct {
 	tb     testing.TB
 	ms     map[string]*message // by name
@@ -25,7 +26,7 @@ type history struct {
 	agents map[string]string // of each path
 }
 
-// message is a stored message. Its body is a string, or is stored as JSON.
+// message is a stored message. A body that is no string is stored as JSON.
 type message struct {
 	verify.Message
 	header map[string]string
@@ -41,7 +42,7 @@ var (
 // at is the time of the message with a sequence.
 func at(seq uint64) time.Time { return began.Add(time.Duration(seq) * 100 * time.Millisecond) }
 
-// parsed returns a token that is well-formed.
+// parsed parses a token, which must be well-formed.
 func parsed[T any](tb testing.TB, parse func(string) (T, error), s string) T {
 	tb.Helper()
 	v, err := parse(s)
@@ -51,7 +52,7 @@ func parsed[T any](tb testing.TB, parse func(string) (T, error), s string) T {
 	return v
 }
 
-// run is the address of a run, by its path.
+// run returns the address of the run with a path.
 func (s *history) run(path string) subjects.Run {
 	return space.Run(
 		parsed(s.tb, subjects.ParseAgent, s.agents[path]),
@@ -60,7 +61,8 @@ func (s *history) run(path string) subjects.Run {
 	)
 }
 
-// put stores a message under a sequence. 0 is the next multiple of ten.
+// put stores a message with a name and a sequence. The sequence 0 stands for
+// the next multiple of ten.
 func (s *history) put(name string, seq uint64, subject string, body any) *message {
 	if seq == 0 {
 		s.next += 10
@@ -71,10 +73,10 @@ func (s *history) put(name string, seq uint64, subject string, body any) *messag
 	return m
 }
 
-// permits is the policy that every run passes on.
+// permits is the policy that every run passes on to its calls.
 var permits = run.Policy{Tools: []string{"call_agent"}}
 
-// call stores the call of a run with a deadline.
+// call stores the call of a run with a deadline, by its parent or a client.
 func (s *history) call(path string, seq uint64, limit time.Time) *message {
 	r := s.run(path)
 	in := run.Input{Task: "task of " + path}
@@ -100,7 +102,8 @@ func (s *history) call(path string, seq uint64, limit time.Time) *message {
 	return m
 }
 
-// turn stores a log entry that calls the children of a turn.
+// turn stores a log entry of a turn that calls children. Limit is the deadline
+// of the calls, and the time of the turn's timer.
 func (s *history) turn(path string, index int, seq, trigger uint64, limit time.Time, children ...string) *run.Entry {
 	e := &run.Entry{
 		Index: index, Kind: run.EntryTurn, Trigger: trigger, Seen: trigger, Worker: "w1", Timer: limit,
@@ -160,7 +163,7 @@ func (s *history) verdict(answer string) {
 }
 
 // inputOf returns the input of the run that a call of the root's first turn
-// makes.
+// starts.
 func (s *history) inputOf(index int) run.Input {
 	e := s.entryNamed("log r 1")
 	body, err := json.Marshal(e)
@@ -174,8 +177,8 @@ func (s *history) inputOf(index int) run.Input {
 	return decoded.Start.InputFor(decoded.Calls[index])
 }
 
-// toolRun begins a history in which the root calls a tool whose effect may
-// happen once. The tool is begun twice.
+// toolRun makes a history in which the root calls a tool whose effect may
+// happen once. The call is begun twice.
 func (s *history) toolRun(first run.Attempt, onUnknown run.OnUnknown) {
 	clear(s.ms)
 	s.call("r", 10, deadline)
@@ -192,8 +195,8 @@ func (s *history) toolRun(first run.Attempt, onUnknown run.OnUnknown) {
 	s.outcome("r", 70, run.Outcome{})
 }
 
-// heldToolRun is toolRun with an entry that holds the tool run for a person
-// before its second start, and a person's word on it.
+// heldToolRun is toolRun with two messages before the second start: an entry
+// that holds the tool run for a person, and the person's settlement.
 func (s *history) heldToolRun(onUnknown run.OnUnknown, as run.SettleAs) {
 	s.toolRun(run.Attempt{ID: "first"}, onUnknown)
 	r := s.run("r-1-0")
@@ -205,13 +208,13 @@ func (s *history) heldToolRun(onUnknown run.OnUnknown, as run.SettleAs) {
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	s.put("word", 44, r.Settle(key), run.Settlement{Attempt: "first", As: as})
+	s.put("settlement", 44, r.Settle(key), run.Settlement{Attempt: "first", As: as})
 	second := s.entryNamed("start second")
 	second.Index, second.Trigger, second.Seen = 3, 44, 44
 }
 
-// toolRuns begins a history in which the root calls a tool that only reads,
-// twice.
+// toolRuns makes a history in which the root makes two calls of a tool that
+// only reads.
 func (s *history) toolRuns() {
 	clear(s.ms)
 	s.call("r", 10, deadline)
@@ -244,7 +247,7 @@ func (s *history) ended(path string, index int, seq, trigger uint64) *run.Entry 
 	return e
 }
 
-// outcome stores the outcome of a run, completed unless it has a status.
+// outcome stores the outcome of a run. It is completed unless o has a status.
 func (s *history) outcome(path string, seq uint64, o run.Outcome) {
 	r := s.run(path)
 	o.Status = cmp.Or(o.Status, run.StatusCompleted)
@@ -261,7 +264,7 @@ func (s *history) cancel(path string, seq uint64) {
 	s.put("cancel "+path, seq, s.run(path).Cancel(), run.End{Kind: run.KindCancelled})
 }
 
-// seq returns the sequence of a message.
+// seq returns the sequence of the message with a name.
 func (s *history) seq(name string) uint64 {
 	if s.ms[name] == nil {
 		s.tb.Fatalf("no message %s", name)
@@ -269,7 +272,7 @@ func (s *history) seq(name string) uint64 {
 	return s.ms[name].Seq
 }
 
-// entryNamed returns the log entry in a message.
+// entryNamed returns the log entry in the message with a name.
 func (s *history) entryNamed(name string) *run.Entry {
 	e, ok := s.ms[name].body.(*run.Entry)
 	if !ok {
@@ -278,7 +281,7 @@ func (s *history) entryNamed(name string) *run.Entry {
 	return e
 }
 
-// outcomeNamed returns the outcome in a message.
+// outcomeNamed returns the outcome in the message with a name.
 func (s *history) outcomeNamed(name string) *run.Outcome {
 	o, ok := s.ms[name].body.(*run.Outcome)
 	if !ok {
@@ -287,7 +290,7 @@ func (s *history) outcomeNamed(name string) *run.Outcome {
 	return o
 }
 
-// drop deletes messages.
+// drop deletes the messages with names.
 func (s *history) drop(names ...string) {
 	for _, name := range names {
 		s.seq(name)
@@ -295,7 +298,7 @@ func (s *history) drop(names ...string) {
 	}
 }
 
-// messages lists the messages in the order of the stream.
+// messages returns the messages in the order of the stream.
 func (s *history) messages() []verify.Message {
 	var out []verify.Message
 	bySeq := func(a, b *message) int { return cmp.Compare(a.Seq, b.Seq) }
@@ -361,6 +364,7 @@ func newHistory(tb testing.TB) *history {
 	return s
 }
 
+// slack is the Config.Slack of all checkers.
 const slack = 5 * time.Second
 
 // report checks the history as of a moment.

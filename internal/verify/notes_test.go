@@ -10,8 +10,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestRaces: messages that a worker may leave behind when it dies, freezes or
-// comes too late are no violation. Some are a note.
+// TestRaces: a worker that dies, freezes or comes too late may store or leave
+// out messages. So may clients and people. None of these histories has a
+// violation. Some have one note.
 func TestRaces(t *testing.T) {
 	failed := run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled}
 	for _, tt := range []struct {
@@ -144,7 +145,7 @@ func TestRaces(t *testing.T) {
 			s.entryNamed("log r 1").Calls[0].Deadline = at(150)
 			s.verdict(`{"decision":"pause","reason":"who pays?"}`)
 			s.put("approval", 100, "axe.run.lead.T.r.in.approve.k", run.Approval{Approve: true})
-			// The timer was set for the person.
+			// The timer was set for the person's decision.
 			s.put("fired", 690, s.run("r").Fired(1), "{}")
 			s.outcome("r", 700, run.Outcome{})
 		}},
@@ -172,7 +173,7 @@ func TestRaces(t *testing.T) {
 		}},
 		{"a late report of a tool that waits for a person", verify.Effect, func(s *history) {
 			s.heldToolRun(run.UnknownAsk, run.SettleDone)
-			s.drop("start second", "word")
+			s.drop("start second", "settlement")
 		}},
 		{"a settlement that cannot be read", verify.Foreign, func(s *history) {
 			s.heldToolRun(run.UnknownAsk, run.SettleDone)
@@ -193,7 +194,7 @@ func TestRaces(t *testing.T) {
 			tt.write(s)
 			r := s.report(s.noteTime())
 			if tt.rule == "" && len(r.Findings) > 0 || tt.rule != "" && len(r.Findings) != 1 {
-				t.Errorf("got %d findings, want one of the rule %q, or none for \"\"", len(r.Findings), tt.rule)
+				t.Errorf("got %d findings, want one of the rule %q, none for \"\"", len(r.Findings), tt.rule)
 			}
 			for _, f := range r.Findings {
 				if f.Severity != verify.Note || f.Rule != tt.rule {
@@ -204,8 +205,9 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// noteTime is the time of a report in TestRaces: after all deadlines, or soon
-// after a history that breaks off.
+// noteTime is the time of a report in TestRaces: after all deadlines if the
+// root has an outcome. Otherwise it is the time of message 140, soon after the
+// end of the history.
 func (s *history) noteTime() time.Time {
 	if s.ms["outcome r"] == nil {
 		return at(140)
@@ -213,8 +215,9 @@ func (s *history) noteTime() time.Time {
 	return afterAll
 }
 
-// TestForgotten: a tree is not checked if its beginning is older than the
-// stream's first message. A tree that began later is.
+// TestForgotten: a tree whose beginning is older than the stream's first
+// message is not checked. It gives one note. A tree that began later is
+// checked.
 func TestForgotten(t *testing.T) {
 	s := newHistory(t)
 	s.drop("call r", "timer", "log r 1", "call r-1-0")
@@ -235,8 +238,9 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// TestRemovedBeginning: a tree lost its beginning to a removal if it is too
-// young to have lost it by age. That is the only violation of such a tree.
+// TestRemovedBeginning: the stream does not have the beginning of a tree. If
+// the tree is too young to have lost it by age, a removal took it. That is one
+// violation, and the only finding. Otherwise it is a note.
 func TestRemovedBeginning(t *testing.T) {
 	for aged, want := range map[time.Time]verify.Severity{
 		{}:                            verify.Violation, // no message is that old
@@ -251,13 +255,13 @@ func TestRemovedBeginning(t *testing.T) {
 		}
 		if r := c.Report(afterAll); len(r.Findings) != 1 || r.Findings[0].Severity != want ||
 			(r.Findings[0].Rule == verify.Stream) != (want == verify.Violation) {
-			t.Errorf("messages before %v may be gone: %+v", aged, r.Findings)
+			t.Errorf("messages before %v may be dropped: got %+v, want one %s", aged, r.Findings, want)
 		}
 	}
 }
 
-// TestForeign: messages that do not belong into a stream of runs, or that
-// cannot be read, are notes. A second report has the same ones.
+// TestForeign: a message with a subject that no stream of runs has is a note. A
+// second report has the same notes.
 func TestForeign(t *testing.T) {
 	c := verify.New(verify.Config{})
 	for i, subject := range []string{

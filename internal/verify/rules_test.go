@@ -18,8 +18,8 @@ func TestCleanHistory(t *testing.T) {
 	}
 }
 
-// TestUnderWay: a history that breaks off after any message has no violation at
-// the time of that message. Its tree is under way.
+// TestUnderWay: a history that ends after any message but the last has no
+// violation at the time of that message. Its tree is under way.
 func TestUnderWay(t *testing.T) {
 	all := newHistory(t).messages()
 	for n := range all {
@@ -40,9 +40,9 @@ func TestUnderWay(t *testing.T) {
 // afterAll is a time after every deadline.
 var afterAll = deadline.Add(time.Hour)
 
-// TestViolations: small corruptions, each with the rule that it breaks. No
-// violation of another rule is found. TestMail and TestRemovedBeginning have
-// those of the rules Mail and Stream.
+// TestViolations: a small corruption of a history is found as a violation of
+// one rule, and of no other. TestMail, TestRemovedBeginning and TestArtifacts
+// have the violations of the rules Mail, Stream and Artifact.
 func TestViolations(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -116,7 +116,7 @@ func TestViolations(t *testing.T) {
 		{"a lost timer", verify.Deadline, func(s *history) { s.until(70) }},
 
 		{"an entry after the outcome", verify.AfterEnd, func(s *history) { s.ended("r", 3, 330, 290) }},
-		{"an entry after the outcome, unfenced", verify.AfterEnd, func(s *history) {
+		{"an unfenced entry of another worker after the outcome", verify.AfterEnd, func(s *history) {
 			s.ended("r", 3, 330, 290).Worker = "w2"
 		}},
 		{"an entry after the log's end", verify.AfterEnd, func(s *history) {
@@ -277,7 +277,7 @@ func TestViolations(t *testing.T) {
 		}},
 		{"an outcome of a tool that waits for a person", verify.FanOut, func(s *history) {
 			s.heldToolRun(run.UnknownAsk, run.SettleDone)
-			s.drop("start second", "word")
+			s.drop("start second", "settlement")
 			s.outcomeNamed("outcome r-1-0").Worker = "w3"
 		}},
 
@@ -310,7 +310,7 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// until drops the messages after one.
+// until drops the messages after a sequence.
 func (s *history) until(seq uint64) {
 	for name, m := range s.ms {
 		if m.Seq > seq {
@@ -319,8 +319,9 @@ func (s *history) until(seq uint64) {
 	}
 }
 
-// violationTime is the time of a report in TestViolations: after all deadlines,
-// or soon after a history that breaks off.
+// violationTime is the time of a report in TestViolations: after all deadlines.
+// For a history that ends before message 200 it is soon after the time at which
+// a worker should have taken the tree over.
 func (s *history) violationTime() time.Time {
 	last := slices.MaxFunc(s.messages(), func(a, b verify.Message) int { return a.Time.Compare(b.Time) })
 	if last.Seq < 200 {

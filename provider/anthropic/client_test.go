@@ -14,6 +14,7 @@ import (
 
 const key = "sk-ant-test-0123456789"
 
+// subject describes the provider to the conformance suite.
 func subject() providertest.Subject {
 	return providertest.Subject{
 		Name: "anthropic",
@@ -30,10 +31,12 @@ func subject() providertest.Subject {
 
 func TestConformance(t *testing.T) { providertest.Run(t, subject()) }
 
+// FuzzAnswer: each answer of a server becomes a response or a *provider.Error.
 func FuzzAnswer(f *testing.F) { providertest.Fuzz(f, subject()) }
 
-// The API refuses blocks of white space, which its models write before tool
-// calls. It also refuses messages without a block.
+// TestBlankTextIsNotSent: the API refuses blocks of white space, which its
+// models write before tool calls, and messages without a block. The provider
+// sends neither.
 func TestBlankTextIsNotSent(t *testing.T) {
 	const want = `{"model":"m","max_tokens":4096,"messages":[` +
 		`{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"now","input":{}}]},` +

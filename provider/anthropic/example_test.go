@@ -10,6 +10,7 @@ import (
 	"github.com/axebus/axe/provider/anthropic"
 )
 
+// The model answers with a text and a tool call.
 func ExampleClient_Send() {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"content": [

@@ -7,6 +7,7 @@ import "testing"
 // cmd/testdata/spec.txt lists them. Exchange checks the whole request and the
 // whole response. Has and Lacks check the part that a requirement is about.
 
+// TestAnthropic_Send_WithTools: each tool of a request is sent with its schema.
 func TestAnthropic_Send_WithTools(t *testing.T) {
 	x := subject().Exchange(t, "tool_call")
 	x.Has("req 2.1 tools with an input_schema", "sent.tools.0", `{

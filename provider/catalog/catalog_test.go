@@ -21,7 +21,8 @@ import (
 // minimal is an answer in the formats of all three providers.
 const minimal = `{"content":[],"choices":[{"message":{}}],"message":{}}`
 
-// fakeNetwork is a network in which every host sends a minimal answer.
+// fakeNetwork is a network in which every host sends a minimal answer. It has
+// the URL and the key of each request.
 type fakeNetwork struct {
 	mu   sync.Mutex
 	seen []string
@@ -43,11 +44,13 @@ func open(t *testing.T, c *Catalog, model, wantName string) provider.Provider {
 		t.Fatal(err)
 	}
 	if name != wantName {
-		t.Errorf("name = %q, want %q", name, wantName)
+		t.Errorf("%s: name %q, want %q", model, name, wantName)
 	}
 	return p
 }
 
+// TestOpenReadsTheEnvironment: the keys and the base URLs of the environment
+// are those of the requests.
 func TestOpenReadsTheEnvironment(t *testing.T) {
 	net := &fakeNetwork{}
 	env := map[string]string{
@@ -65,13 +68,13 @@ func TestOpenReadsTheEnvironment(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := net.seen[len(net.seen)-1]; got != test.want {
-			t.Errorf("%s: asked %q, want %q", test.model, got, test.want)
+			t.Errorf("%s: request to %q, want %q", test.model, got, test.want)
 		}
 	}
 }
 
-// A provider is opened once, and again after its key has changed. A printed
-// catalog does not show a key from the environment.
+// TestOpenReusesProviders: a provider is opened once, and again after its key
+// has changed. A printed catalog does not show a key from the environment.
 func TestOpenReusesProviders(t *testing.T) {
 	env := map[string]string{"OPENAI_API_KEY": "old"}
 	c := New(Config{Getenv: func(k string) string { return env[k] }})
@@ -88,6 +91,8 @@ func TestOpenReusesProviders(t *testing.T) {
 	}
 }
 
+// TestOpenIsSafeForConcurrentUse: goroutines open models of all providers at
+// the same time, without an error or a race.
 func TestOpenIsSafeForConcurrentUse(t *testing.T) {
 	dir := t.TempDir()
 	writeScript(t, dir)
@@ -97,7 +102,7 @@ func TestOpenIsSafeForConcurrentUse(t *testing.T) {
 		for _, model := range []string{"anthropic/a", "openai/a", "ollama/a", "script/hello"} {
 			wg.Go(func() {
 				if _, _, err := c.Open(model); err != nil {
-					t.Error(err)
+					t.Errorf("%s: %v", model, err)
 				}
 			})
 		}
@@ -105,8 +110,9 @@ func TestOpenIsSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// MissingKey names the variable of a key that a model needs and does not have.
-// Open accepts such a model, and Send returns an error with that variable.
+// TestMissingKey: MissingKey names the variable of a key that a model needs and
+// does not have. Open accepts such a model, and Send returns an error with that
+// variable.
 func TestMissingKey(t *testing.T) {
 	c := New(Config{Getenv: func(string) string { return "" }})
 	for _, model := range []string{"ollama/a", "script/a", "nonsense", "acme/a"} {
@@ -136,7 +142,7 @@ func TestMissingKey(t *testing.T) {
 	}
 }
 
-// MaxConns bounds the connections to each provider.
+// TestMaxConns: MaxConns bounds the connections to each provider.
 func TestMaxConns(t *testing.T) {
 	const limit = 3
 	for _, vendor := range []string{"anthropic", "openai", "ollama"} {
@@ -150,6 +156,8 @@ func TestMaxConns(t *testing.T) {
 	}
 }
 
+// TestOpenRefuses: Open refuses malformed names of models, unknown providers
+// and missing scripts.
 func TestOpenRefuses(t *testing.T) {
 	c := New(Config{ScriptDir: t.TempDir()})
 	for model, want := range map[string]string{
@@ -174,6 +182,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// TestScriptIsReadOnce: Open reads the file of a script once. After a failure
+// it reads it again.
 func TestScriptIsReadOnce(t *testing.T) {
 	dir := t.TempDir()
 	c := New(Config{ScriptDir: dir})
@@ -188,6 +198,7 @@ func TestScriptIsReadOnce(t *testing.T) {
 	}
 }
 
+// writeScript writes the script hello into a directory.
 func writeScript(t *testing.T, dir string) {
 	t.Helper()
 	const script = "[[turn]]\ntext = \"Hello.\"\n"
@@ -196,8 +207,8 @@ func writeScript(t *testing.T, dir string) {
 	}
 }
 
-// One key at one address is one account, whatever model and whatever place the
-// key comes from. The name of an account is a short hash.
+// TestAccount: one key at one address is one account, for any model and from
+// the environment or a file. The name of an account has a short hash.
 func TestAccount(t *testing.T) {
 	account := func(env map[string]string, file Settings, model string) string {
 		return New(Config{
@@ -206,7 +217,7 @@ func TestAccount(t *testing.T) {
 	}
 	key := map[string]string{"OPENAI_API_KEY": "sk-1"}
 	one := account(key, Settings{}, "openai/gpt-5")
-	// Workers of all versions share the limits of an account under its name.
+	// Workers of all versions share the limits of an account by its name.
 	if want := "openai-3d8c878a480c"; one != want {
 		t.Errorf("account %q, want %q as in older versions", one, want)
 	}
@@ -238,8 +249,8 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// TestIdleTimeout: each provider has its own idle timeout. It ends a request
-// with an answer that has begun.
+// TestIdleTimeout: a server begins an answer and does not end it. The idle
+// timeout of the provider ends the request.
 func TestIdleTimeout(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "{")

@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/provider/providertest"
 )
 
+// subject describes the provider to the conformance suite.
 func subject() providertest.Subject {
 	return providertest.Subject{
 		Name: "ollama",
@@ -26,6 +27,7 @@ func subject() providertest.Subject {
 	}
 }
 
+// TestConformance: the provider passes the suite without a key and with one.
 func TestConformance(t *testing.T) {
 	t.Run("NoKey", func(t *testing.T) { providertest.Run(t, subject()) })
 	t.Run("Key", func(t *testing.T) {
@@ -36,9 +38,11 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// FuzzAnswer: each answer of a server becomes a response or a *provider.Error.
 func FuzzAnswer(f *testing.F) { providertest.Fuzz(f, subject()) }
 
-// No server listens at port 1. The axe specification gives the message.
+// TestNotRunning: no server listens at port 1. The error has the message of
+// axe's specification, and shows the base URL without its user and password.
 func TestNotRunning(t *testing.T) {
 	for base, shown := range map[string]string{
 		"http://127.0.0.1:1":                       "http://127.0.0.1:1",

@@ -11,6 +11,7 @@ import (
 	"github.com/axebus/axe/provider/ollama"
 )
 
+// The client sends a request to a local server, without a key.
 func ExampleClient_Send() {
 	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent, err := io.ReadAll(r.Body)

@@ -7,6 +7,7 @@ import "testing"
 // cmd/testdata/spec.txt lists them. Exchange checks the whole request and the
 // whole response. Has and Lacks check the part that a requirement is about.
 
+// TestOllama_Send_WithTools: each tool of a request is sent as a function.
 func TestOllama_Send_WithTools(t *testing.T) {
 	x := subject().Exchange(t, "tool_call")
 	x.Has("req 4.1 tools of type function", "sent.tools.0", `{

@@ -14,6 +14,7 @@ import (
 
 const key = "sk-test-0123456789"
 
+// subject describes the provider to the conformance suite.
 func subject() providertest.Subject {
 	return providertest.Subject{
 		Name: "openai",
@@ -30,10 +31,12 @@ func subject() providertest.Subject {
 
 func TestConformance(t *testing.T) { providertest.Run(t, subject()) }
 
+// FuzzAnswer: each answer of a server becomes a response or a *provider.Error.
 func FuzzAnswer(f *testing.F) { providertest.Fuzz(f, subject()) }
 
-// OpenAI's own server gets max_completion_tokens, which its newer models
-// require. Calls without an id, which some imitations send, get an id.
+// TestOriginalServerAndCallsWithoutIDs: OpenAI's own server gets
+// max_completion_tokens, which its newer models require. Calls without an id,
+// which some compatible servers send, get an id.
 func TestOriginalServerAndCallsWithoutIDs(t *testing.T) {
 	const answer = `{"choices":[{"message":{"tool_calls":[{"function":{"name":"a"}},{"function":{"name":"b"}}]}}]}`
 	const want = `{"model":"m","messages":[],"max_completion_tokens":7}` + "\n"
@@ -60,7 +63,8 @@ func TestOriginalServerAndCallsWithoutIDs(t *testing.T) {
 	}
 }
 
-// Some imitations send arguments as an object instead of a string.
+// TestArgumentsAsObject: some compatible servers send arguments as an object
+// instead of a string. The provider accepts both.
 func TestArgumentsAsObject(t *testing.T) {
 	recorder := &providertest.Recorder{Status: http.StatusOK, Answer: `{"choices":[{"message":{"tool_calls":[
 		{"id":"1","function":{"name":"a","arguments":{"n": 12345678901234567890}}},
@@ -81,9 +85,9 @@ func TestArgumentsAsObject(t *testing.T) {
 	}
 }
 
-// An error names the base URL for a 404 in an unknown format. The error of an
-// empty answer does not end with a colon. A key of one letter stays in the
-// text: it would match in any text.
+// TestErrorTexts: the error of a 404 in an unknown format names the base URL.
+// The error of an empty answer has no colon at its end. A key of one letter is
+// not removed from a text, in which it is likely to be a part of words.
 func TestErrorTexts(t *testing.T) {
 	for _, tt := range []struct {
 		status       int

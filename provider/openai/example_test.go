@@ -11,6 +11,7 @@ import (
 	"github.com/axebus/axe/provider/openai"
 )
 
+// A refused request is a *provider.Error, with the time to wait.
 func ExampleClient_Send() {
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "20")

@@ -10,6 +10,7 @@ import (
 // cmd/testdata/spec.txt lists them. Exchange checks the whole request and the
 // whole response. Has and Lacks check the part that a requirement is about.
 
+// TestOpenAI_Send_WithTools: each tool of a request is sent as a function.
 func TestOpenAI_Send_WithTools(t *testing.T) {
 	x := subject().Exchange(t, "tool_call")
 	x.Has("req 3.1 tools of type function", "sent.tools.0", `{

@@ -10,6 +10,7 @@ import (
 	"github.com/axebus/axe/provider/script"
 )
 
+// lead is the file of the script.
 const lead = `
 [[turn]]
 turn = 1
@@ -22,6 +23,8 @@ task = "Count the words of: {{.Task}}"
 text = 'The reader says: {{join ", " .Results}}'
 `
 
+// A script calls a reader in its first turn, and reports its result in the next
+// one.
 func Example() {
 	dir, err := os.MkdirTemp("", "scripts")
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// TestParseFiles: parseFiles finds the files in a system text by their headings
+// and fences, and no others.
 func TestParseFiles(t *testing.T) {
 	const head = "## Context Files\n\n"
 	for _, tt := range []struct {
@@ -28,7 +30,7 @@ func TestParseFiles(t *testing.T) {
 		{"in the prompt only", "### a\n```\nx\n```", nil},
 	} {
 		if diff := cmp.Diff(tt.want, parseFiles(tt.system)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+			t.Errorf("%s: files (-want +got):\n%s", tt.name, diff)
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/axebus/axe/provider/script"
 )
 
+// TestLoadRefuses: the error of an invalid script names the file, the line and
+// the mistake. Its category is bad_request.
 func TestLoadRefuses(t *testing.T) {
 	const ok = "[[turn]]\ntext = 'x'\n"
 	for _, tt := range []struct{ name, text, want string }{
@@ -92,8 +94,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// TestLoadNames: Load refuses malformed names and other things than regular
-// files. It does not wait for a writer of the pipe.
+// TestLoadNames: Load refuses malformed names, missing files and a pipe. It
+// does not wait for a writer of the pipe.
 func TestLoadNames(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.toml"), 0o600); err != nil {

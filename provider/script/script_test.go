@@ -20,7 +20,7 @@ import (
 	"github.com/axebus/axe/provider/script"
 )
 
-// load returns a script with that text.
+// load returns the script test with a text.
 func load(t *testing.T, text string) *script.Script {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,10 +34,11 @@ func load(t *testing.T, text string) *script.Script {
 	return s
 }
 
+// system is a system text with two files.
 const system = "You read.\n\n---\n\n## Context Files\n\n" +
 	"### a/x.go\n```go\npackage x\n\nfunc X() {}\n```\n\n### README\n````\n```\n````"
 
-// firstTurn returns a request in its first turn.
+// firstTurn returns the request of a run's first turn.
 func firstTurn(user string) *provider.Request {
 	return &provider.Request{
 		Model:    "test",
@@ -46,7 +47,8 @@ func firstTurn(user string) *provider.Request {
 	}
 }
 
-// secondTurn returns the request of firstTurn one turn later.
+// secondTurn returns the request of the second turn, after the first one has
+// made calls.
 func secondTurn(user string, calls []provider.ToolCall, results ...provider.ToolResult) *provider.Request {
 	req := firstTurn(user)
 	req.Messages = append(req.Messages,
@@ -69,8 +71,8 @@ func format(resp *provider.Response, err error) string {
 	return s.String()
 }
 
-// TestSend: each script gives the wanted answer, and the same one when it is
-// asked again.
+// TestSend: each script gives the wanted answer, and the same one to the same
+// request again.
 func TestSend(t *testing.T) {
 	first := firstTurn("Task: count\n\nContext:\none\n\ntwo\n")
 	call := provider.NewToolCall("1", "call_agent", []byte(`{"agent":"reader","task":"read"}`))
@@ -199,13 +201,13 @@ func TestSend(t *testing.T) {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 			if again := format(s.Send(t.Context(), tt.req)); again != got {
-				t.Errorf("asked again: got %s, want %s", again, got)
+				t.Errorf("the same request again: got %s, want %s", again, got)
 			}
 		})
 	}
 }
 
-// TestSendCountsTokens: a token is a quarter of a text's bytes, rounded up.
+// TestSendCountsTokens: four bytes of text count as a token, rounded up.
 func TestSendCountsTokens(t *testing.T) {
 	s := load(t, "[[turn]]\ntext='12345'")
 	messages := []provider.Message{{Role: provider.User, Content: "1"}}
@@ -218,6 +220,8 @@ func TestSendCountsTokens(t *testing.T) {
 	}
 }
 
+// TestSendConcurrently: goroutines that send the same request get the same
+// answer.
 func TestSendConcurrently(t *testing.T) {
 	s := load(t, "[[turn]]\ntext='{{range .Files}}{{count `.` .Content}} {{end}}'\n"+
 		"[[turn.call]]\neach='files'\ntask='{{.Item}}'")
@@ -270,6 +274,7 @@ func TestLatency(t *testing.T) {
 	})
 }
 
+// TestSlowDown: SlowDown multiplies the latency of each answer.
 func TestSlowDown(t *testing.T) {
 	s := load(t, "[[turn]]\nlatency='200ms'\ntext='late'")
 	synctest.Test(t, func(t *testing.T) {
@@ -283,7 +288,8 @@ func TestSlowDown(t *testing.T) {
 	})
 }
 
-// The end of the context ends every kind of answer, as with other providers.
+// TestContextEnds: the end of the context ends every kind of answer, as with
+// other providers.
 func TestContextEnds(t *testing.T) {
 	for name, text := range map[string]string{
 		"text":         "[[turn]]\nlatency='9h'\ntext='late'",
@@ -308,6 +314,8 @@ func TestContextEnds(t *testing.T) {
 	})
 }
 
+// TestFailAfterLatency: a failure comes after its latency, with its category
+// and the time to wait.
 func TestFailAfterLatency(t *testing.T) {
 	s := load(t, "[[turn]]\nlatency='1s'\n[turn.fail]\ncategory='overloaded'\nmessage='busy'\nretry_after='3s'")
 	synctest.Test(t, func(t *testing.T) {
@@ -321,8 +329,8 @@ func TestFailAfterLatency(t *testing.T) {
 	})
 }
 
-// The system text of a run with mail tools has its id, and its parent's id if
-// it is not the root. A script finds them there.
+// TestIDs: the system text of a run with mail tools has its id, and its
+// parent's id if it is not the root. A script finds them there.
 func TestIDs(t *testing.T) {
 	s := load(t, "[[turn]]\ntext='{{.ID}}|{{.Parent}}'")
 	for about, want := range map[string]string{
@@ -338,6 +346,8 @@ func TestIDs(t *testing.T) {
 	}
 }
 
+// TestFuncs: the results of the functions of templates. A wrong argument is a
+// bad_request.
 func TestFuncs(t *testing.T) {
 	s := func(template string) string {
 		t.Helper()

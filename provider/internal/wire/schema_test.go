@@ -8,8 +8,9 @@ import (
 	"github.com/axebus/axe/provider/internal/wire"
 )
 
-// Further keywords of a parameter stand beside its type. A tool is the same
-// bytes each time. Keywords that are not JSON are an error.
+// TestSchemaOfAnArray: further keywords of a parameter are beside its type in
+// the schema. A tool has the same bytes each time. Keywords that are not JSON
+// are an error.
 func TestSchemaOfAnArray(t *testing.T) {
 	tool := provider.Tool{Name: "t", Parameters: map[string]provider.ToolParameter{
 		"tasks": {
@@ -27,7 +28,7 @@ func TestSchemaOfAnArray(t *testing.T) {
 	for range 20 {
 		got, err := json.Marshal(wire.SchemaOf(tool))
 		if err != nil || string(got) != want {
-			t.Fatalf("%v\n got %s\nwant %s", err, got, want)
+			t.Fatalf("schema, error %v:\n got %s\nwant %s", err, got, want)
 		}
 	}
 	tool.Parameters["broken"] = provider.ToolParameter{Type: "array", Schema: []byte(`{`)}

@@ -10,6 +10,8 @@ import (
 	"time"
 )
 
+// TestTransportIsBounded: a transport has the given bound on connections, and
+// on idle ones. The default is 128.
 func TestTransportIsBounded(t *testing.T) {
 	for conns, want := range map[int]int{-1: 128, 0: 128, 7: 7} {
 		tr := Transport(conns)
@@ -20,28 +22,29 @@ func TestTransportIsBounded(t *testing.T) {
 	}
 }
 
-// post sends a request and returns the protocol of the response. It reads the
-// whole response, so that the connection can be used again.
+// post sends a request and returns the protocol of the response, "" after an
+// error. It reads the whole response, so that the connection can be used again.
 func post(t *testing.T, hc *http.Client, url string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, http.NoBody)
 	if err != nil {
-		t.Error(err)
+		t.Errorf("request: %v", err)
 		return ""
 	}
 	resp, err := hc.Do(req)
 	if err != nil {
-		t.Error(err)
+		t.Errorf("response: %v", err)
 		return ""
 	}
 	defer resp.Body.Close()
 	if _, err := readBounded(resp.Body, maxBody); err != nil {
-		t.Error(err)
+		t.Errorf("body: %v", err)
 	}
 	return resp.Proto
 }
 
-// Fifty parallel requests use no more connections than the bound.
+// TestTransportReusesConnections: fifty parallel requests use no more
+// connections than the bound.
 func TestTransportReusesConnections(t *testing.T) {
 	const conns = 3
 	var dialed atomic.Int32
@@ -64,6 +67,8 @@ func TestTransportReusesConnections(t *testing.T) {
 	}
 }
 
+// TestTransportSpeaksHTTP2: a transport uses HTTP/2 with a server that offers
+// it.
 func TestTransportSpeaksHTTP2(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
 	srv.EnableHTTP2 = true
@@ -80,8 +85,8 @@ func TestTransportSpeaksHTTP2(t *testing.T) {
 	}
 }
 
-// The given client keeps its redirects. Its copy follows none, and has the same
-// timeout.
+// TestClientIsNotShared: the given client keeps its redirects. Its copy follows
+// none, and has the same timeout.
 func TestClientIsNotShared(t *testing.T) {
 	given := &http.Client{Timeout: time.Minute}
 	kept := withoutRedirects(given)

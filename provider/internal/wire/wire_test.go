@@ -15,6 +15,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
+// TestReadBounded: readBounded returns up to the limit of bytes. A longer body
+// and a broken read are errors, with the bytes until then.
 func TestReadBounded(t *testing.T) {
 	for _, n := range []int{0, 9, 10} {
 		if b, err := readBounded(strings.NewReader(strings.Repeat("x", n)), 10); err != nil || len(b) != n {
@@ -30,6 +32,8 @@ func TestReadBounded(t *testing.T) {
 	}
 }
 
+// TestRetryAfter: the header Retry-After has seconds or a date. The pause is 0
+// if it has neither, and maxRetryAfter at most.
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	tests := map[string]time.Duration{
@@ -56,7 +60,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A pause is never negative and never longer than a day.
+// FuzzRetryAfter: a pause is never negative and never longer than
+// maxRetryAfter.
 func FuzzRetryAfter(f *testing.F) {
 	for _, header := range []string{"7", "1e308", "0x1p-2", "Sun, 01 Mar 2026 12:01:30 GMT", "_1"} {
 		f.Add(header, int64(0))
@@ -68,8 +73,8 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
-// A text for an error is one printable line within the limit, without the key.
-// The character beyond the limit is the ellipsis.
+// FuzzPrintable: a text for an error is one printable line within the limit,
+// without the key. One more character may be the ellipsis.
 func FuzzPrintable(f *testing.F) {
 	f.Add("no such key: sk-test-0123456789.\r\n\x1b[31m", 200)
 	f.Add(strings.Repeat("é ", 500)+"sk-test-0123456789", 1000)
@@ -87,9 +92,10 @@ func FuzzPrintable(f *testing.F) {
 	})
 }
 
-// A base URL gives a URL that a request can have, or an error of the category
-// bad_request. The URL for errors does not show the password hunter2. A base
-// URL with several @ may have that text elsewhere.
+// FuzzResolveURL: a base URL gives a URL that a request can have, or an error
+// of the category bad_request. The URL for errors does not show the password
+// hunter2. The check leaves out base URLs with several @, which may have that
+// text elsewhere.
 func FuzzResolveURL(f *testing.F) {
 	for _, base := range []string{
 		"http://user:hunter2@host/x@y", "hunter2@host", "http://user:hun%zzter2@host", "://hunter2@",
@@ -105,11 +111,14 @@ func FuzzResolveURL(f *testing.F) {
 			t.Errorf("%q: got %v, want a bad_request or no error", base, err)
 		}
 		if strings.Contains(shown, "hunter2@") && strings.Count(base, "@") == 1 {
-			t.Errorf("%q is shown as %q", base, shown)
+			t.Errorf("%q is shown as %q, want it without the password", base, shown)
 		}
 	})
 }
 
+// TestNetworkTimeoutIsATimeout: a timeout of the network is an error of the
+// category timeout, and another failure of it one of the category server. Both
+// name the host.
 func TestNetworkTimeoutIsATimeout(t *testing.T) {
 	for cause, want := range map[error]provider.Category{
 		os.ErrDeadlineExceeded: provider.Timeout,
@@ -123,12 +132,13 @@ func TestNetworkTimeoutIsATimeout(t *testing.T) {
 			t.Errorf("%v: got %v, want category %s and the cause", cause, err, want)
 		}
 		if want := "cannot reach http://host: " + cause.Error(); ok && e.Message != want {
-			t.Errorf("message = %q, want %q", e.Message, want)
+			t.Errorf("message %q, want %q", e.Message, want)
 		}
 	}
 }
 
-// Post closes every body. An open body would keep its connection forever.
+// TestBodyIsClosed: Post closes the body of every answer. An open body would
+// keep its connection forever.
 func TestBodyIsClosed(t *testing.T) {
 	for status, text := range map[int]string{200: "{", 302: "", 500: "out of memory"} {
 		body := &closer{Reader: strings.NewReader(text)}
@@ -143,7 +153,7 @@ func TestBodyIsClosed(t *testing.T) {
 	}
 }
 
-// closer is a body that notes its Close.
+// closer is a body that records whether it was closed.
 type closer struct {
 	io.Reader
 	closed bool
@@ -154,6 +164,7 @@ func (c *closer) Close() error {
 	return nil
 }
 
+// roundTripper is a function as an http.RoundTripper.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
