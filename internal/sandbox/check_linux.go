@@ -71,7 +71,9 @@ func (k check) tries(s spec) []try {
 			_, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 			return err
 		}},
-		{"a process was traced", false, refusedByFilter(unix.SYS_PTRACE, unix.PTRACE_TRACEME)},
+		// This call names no process. PTRACE_TRACEME would stop this
+		// one at its next signal if it were not refused.
+		{"a process was traced", false, refusedByFilter(unix.SYS_PTRACE, unix.PTRACE_DETACH)},
 		{"mount was not refused", false, refusedByFilter(unix.SYS_MOUNT, 0)},
 		{"bpf was not refused", false, refusedByFilter(unix.SYS_BPF, 0)},
 		{"io_uring was not refused", false, refusedByFilter(unix.SYS_IO_URING_SETUP, 0)},
