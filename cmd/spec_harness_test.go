@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,8 +27,16 @@ import (
 // once, for the first test that needs them.
 var commands func() (dir string, err error)
 
+// TestMain lets six tests run in parallel unless -parallel says otherwise: most
+// of them wait for processes.
 func TestMain(m *testing.M) {
 	sandbox.MaybeExec()
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", "6")
+	}
 	dir, err := os.MkdirTemp("", "axe-commands-")
 	if err != nil {
 		panic(err)
