@@ -46,14 +46,14 @@ demo: ## a tree of three levels reviews this repository, offline: no key, no ser
 build: ## build bin/agentd, bin/axe-submit and bin/axe
 	$(GO) build -o bin/ ./cmd/agentd ./cmd/axe-submit ./cmd/axe
 
-# Four packages run at a time, because many tests wait. The slowest one, agentd,
+# Three packages run at a time, because many tests wait. The slowest one, agentd,
 # is the first. Chaos tests are not here but in walks.
 PACKAGES = $$($(GO) list ./... | grep -v '^github.com/axebus/axe/cmd/internal/chaostest$$')
 
 .PHONY: test
 test: ## run the tests with the race detector, but for those that take their time
 	@echo "packages print as they end; the first ones take a minute to compile" >&2
-	$(GO) run .ci/test.go $(RACE) -short -p 4 -shuffle=on -timeout 20m $(PACKAGES)
+	$(GO) run .ci/test.go $(RACE) -short -p 3 -shuffle=on -timeout 20m $(PACKAGES)
 
 # The packages with tests that are skipped with -short. Chaos tests have a line
 # of their own in walks.

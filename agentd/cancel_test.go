@@ -64,6 +64,7 @@ func (h *harness) expectStopped(requests []modelRequest, cut time.Time) {
 // gets an outcome or a cancel message.
 func TestCancelWhileAwaiting(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
 		r := h.submit("lead", "go")

@@ -235,6 +235,7 @@ func TestEarlyTimerWhereAWorkerDies(t *testing.T) {
 // tree completes, and the call of the leaf has its whole timeout.
 func TestStepIsNoticedBetween(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for _, test := range []struct {
 		// suffix is the end of the subject of the message.
 		suffix string

@@ -104,6 +104,7 @@ func TestDeadlineDuringAModelCall(t *testing.T) {
 // timeout bounds the tree in any case.
 func TestTimeoutOfTheFile(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for _, test := range []struct {
 		name         string
 		file, worker int // seconds

@@ -18,6 +18,7 @@ import (
 // context and two answers, but not under the race detector.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
 		text := strings.Repeat("0123456789abcdef", 9<<20/16)

@@ -67,7 +67,10 @@ func testPoisoned(t *testing.T, leaf bool) {
 
 // TestPoisonedTurn: a run ends as poisoned when its turn could not be appended
 // in too many deliveries.
-func TestPoisonedTurn(t *testing.T) { testPoisoned(t, false) }
+func TestPoisonedTurn(t *testing.T) {
+	thorough(t)
+	testPoisoned(t, false)
+}
 
 // TestPoisonedOutcome: a run ends as poisoned when its outcome could not be
 // stored in too many deliveries.

@@ -169,6 +169,9 @@ func TestMemoryTrims(t *testing.T) {
 // TestMemoryReadsSeveralPages: several requests read a list that is larger than
 // one answer of the server.
 func TestMemoryReadsSeveralPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	b := c.Memory()
 	one := agentT(t, "one")

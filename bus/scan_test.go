@@ -10,6 +10,9 @@ import (
 // deleted messages. Each message tells whether it was written with a fence. The
 // scan ends when its caller stops.
 func TestScan(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	tree, err := subjects.ParseTree("T")
 	if err != nil {

@@ -179,6 +179,9 @@ func TestServerLogs(t *testing.T) {
 // TestServerHasNoLimitOnConsumers: a stream takes 1,001 consumers. The default
 // of NATS is 1,000.
 func TestServerHasNoLimitOnConsumers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	s := serveT(t, ServerConfig{})
 	_, js := connectT(t, Dial{Server: s})
 	stream := streamT(t, js)

@@ -99,6 +99,9 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 // write. Until then the copy has read at most 5 MiB. A copy to a writer that
 // does not fail has all bytes.
 func TestCopyLargeArtifact(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	withHarness(t, func(h *harness) {
 		t := h.t
 		tree := client.TreeID("order4711")

@@ -39,6 +39,9 @@ func TestHostileDeadLetter(t *testing.T) {
 // TestDeadLetters: a call without headers, and with a task of 9 MiB, becomes a
 // dead letter that holds the whole message. The original call has the task.
 func TestDeadLetters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	withHarness(t, func(h *harness) {
 		t := h.t
 		h.startWorker()

@@ -95,6 +95,9 @@ func TestNeverTaken(t *testing.T) {
 // deadline. A client stops waiting 15 s after the deadline, whether a worker
 // has taken the task or not.
 func TestOverdue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	const timeout = 20 * time.Minute
 	for _, taken := range []bool{true, false} {
 		withHarness(t, func(h *harness) {
