@@ -141,9 +141,9 @@ chaos: ## real processes under random faults: TREES (1000) for each scenario, or
 	AXE_CHAOS_TREES=$(TREES) $(GO) test -run 'TestChaos/$(CHAOS)' -count=1 -v -timeout 60m ./cmd/internal/chaostest
 
 .PHONY: proofs
-proofs: ## cancel 300 running runs, a model slower than twenty leases, budgets of a tree, a provider that asks to wait, mail under 1,000 deaths
+proofs: ## cancel 300 running runs and 300 commands, a model slower than twenty leases, budgets of a tree, a provider that asks to wait, mail under 1,000 deaths
 	$(GO) test -count=1 -v -run 'TestCancelManyAtWork|TestSlowModel$$|TestMax(Agents|Turns|Tokens)|TestRetryAfterStopsAllWorkers' ./agentd
-	$(GO) test -count=1 -v -timeout 30m ./agentd -run 'TestMailTakenOnce$$' -rapid.checks=250
+	$(GO) test -count=1 -v -timeout 30m ./agentd -run 'Test(MailTakenOnce|CancelManyCommands)$$' -rapid.checks=250
 
 .PHONY: release
 release: $(SBOM) ## archives, checksums and SBOMs of this commit in dist/, for PLATFORMS (linux and darwin, amd64 and arm64)

@@ -25,15 +25,17 @@ type linkTimes struct {
 	answer time.Duration
 }
 
-// maxTurnTrips is the largest number of round trips of one turn of a parent.
+// maxTurnTrips is the largest number of round trips of one turn of a parent:
+// three for a first turn, three or four from the last outcome to the answer,
+// and one more if a trigger finds no worker's request for messages.
 const maxTurnTrips = 5
 
-// maxTreeTrips is the largest number of round trips of a tree of three levels
-// after its submission. Five turns follow each other: the first turns of the
-// root and of a middle run, a leaf's turn, and the second turns of the middle
-// run and of the root. Each turn of a parent takes three round trips, and the
-// leaf's takes one. Each of the five may take one more, if its trigger finds no
-// worker's request for messages at the server.
+// maxTreeTrips is the largest number of round trips of a tree of three levels,
+// from its root's call to its outcome. Five turns follow each other: the first
+// turns of the root and of a middle run, a leaf's turn, and the second turns of
+// the middle run and of the root. Each turn of a parent takes three round
+// trips, and the leaf's takes one. Each of the five may take one more, if its
+// trigger finds no worker's request for messages at the server.
 const maxTreeTrips = 4*3 + 1 + 5
 
 // TestSlowLink: the workers are far away from the server. At every length of
@@ -94,12 +96,12 @@ func testSlowLink(t *testing.T, h *harness, roundTrip time.Duration) {
 			trips(worst.calls), trips(worst.answer))
 	}
 	if worst.calls > maxTurnTrips*roundTrip+pauses || worst.answer > maxTurnTrips*roundTrip+pauses {
-		t.Errorf("a turn of a parent took %v and %v besides its model, want at most %d round trips of %v",
-			worst.calls, worst.answer, maxTurnTrips, roundTrip)
+		t.Errorf("a parent's calls came after %v, its outcome after %v, want at most %v: %d round trips of %v, and %v",
+			worst.calls, worst.answer, maxTurnTrips*roundTrip+pauses, maxTurnTrips, roundTrip, pauses)
 	}
 	if worst.tree > maxTreeTrips*roundTrip+pauses {
-		t.Errorf("a tree took %v besides its models, want at most %d round trips of %v",
-			worst.tree, maxTreeTrips, roundTrip)
+		t.Errorf("a tree took %v besides its models, want at most %v: %d round trips of %v, and %v",
+			worst.tree, maxTreeTrips*roundTrip+pauses, maxTreeTrips, roundTrip, pauses)
 	}
 	const turns = 2*(1+3) + 9 // of one tree
 	if asked := len(h.requests("tree")); asked != trees*turns {

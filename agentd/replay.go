@@ -7,7 +7,9 @@ import (
 	"time"
 )
 
-// errKept ends the work under a trigger that another worker keeps.
+// errKept ends the work under a trigger that another worker keeps. That worker
+// renews and acknowledges this delivery from now on (bus.Workers.Keeps), so
+// this worker only forgets it.
 var errKept = errors.New("another worker keeps the message")
 
 // mayBeKept reports whether another worker may have the trigger in hand, though
@@ -16,12 +18,14 @@ var errKept = errors.New("another worker keeps the message")
 //
 // A worker that pulled from the removed consumer makes the new one after half
 // of busRetryDelay at the earliest. A trigger that was younger at its delivery
-// needs no check, and most triggers were. A worker that starts at that moment
-// makes the consumer at once. That costs a second model call at most.
+// needs no check, and most triggers were. A worker that starts as the consumer
+// is removed makes the new one at once. Then a model may be asked twice or a
+// tool used twice, and a call of a tool with the effect once may end as
+// unknown.
 //
-// The age is that at the delivery by the server. At its receipt the trigger was
-// older, on a slow link by up to the bound of the clock's error, half a round
-// trip.
+// The age that counts is that at which the server sent the trigger. At receipt
+// it is older by its time on the way: up to half a round trip, which is also
+// the bound of the clock's error (Clocks.Offset).
 func mayBeKept(ctx context.Context, x *execution) bool {
 	stored := x.t.Time.Add(x.clock().Shift(x.t.Stored))
 	age := x.clock().Now().Sub(stored) - time.Since(x.t.Received)
@@ -34,13 +38,14 @@ func mayBeKept(ctx context.Context, x *execution) bool {
 // the run is read again: a worker that had the trigger may have stored the
 // answer just now.
 //
-// A frozen worker does not answer and counts as one without the trigger. That
-// costs a second model call, as the end of its lease does.
+// A frozen worker does not answer and counts as one without the trigger. So do
+// all workers if they cannot be listed. The work may then be done twice, as at
+// the end of a lease.
 func claim(ctx context.Context, x *execution) (result, error) {
 	kept, err := x.w.registry.Kept(ctx, x.w.cfg.Name, x.t.Delivery)
 	if err != nil {
-		x.w.log.WarnContext(ctx, "other workers not asked", slog.String(keyRun, x.run.String()),
-			slog.Any(keyError, err))
+		x.w.log.WarnContext(ctx, "other workers not asked whether they have the trigger",
+			slog.String(keyRun, x.run.String()), slog.Any(keyError, err))
 	}
 	if kept {
 		return result{}, errKept

@@ -34,9 +34,9 @@ const (
 	reviewing
 )
 
-// originOf returns the origin of a run with this input. A fork or a continued
-// run may have the input of a spawned run besides: its parent's, or that of the
-// run that it goes on from.
+// originOf returns the origin of a run with this input. Spawned comes last: a
+// fork of an ad hoc run has it too, and so has a continued run that goes on
+// from a spawned one.
 func originOf(in run.Input) origin {
 	switch {
 	case in.Copy != nil:
@@ -141,6 +141,7 @@ func (x *execution) newStart(ctx context.Context) (*run.Start, error) {
 	case forked, continued:
 		if in.AdHoc() {
 			// The system text of an ad hoc run tells it to submit.
+			// This run is not offered the submit tools.
 			s.System = ""
 		}
 	case called, spawned:
@@ -157,8 +158,9 @@ func (x *execution) newStart(ctx context.Context) (*run.Start, error) {
 }
 
 // baseStart returns a run's start before its call narrows it, and its own
-// budget: from the run that it continues, from its parent if it is ad hoc, or
-// from this worker's definition of its agent.
+// budget. They come from the run whose conversation it continues (axe fork, or
+// a fork without a prompt), from its parent if it is ad hoc, or from this
+// worker's definition of its agent.
 func (x *execution) baseStart(ctx context.Context) (*run.Start, subjects.Budget, error) {
 	s, own, err := x.inheritedStart(ctx)
 	switch in := x.state.Input; {
@@ -198,12 +200,12 @@ func (x *execution) firstUserText() string {
 
 // offerTools sets the tools and commands that the run's model is offered: those
 // that policy and depth permit. They name all permitted sub-agents, and
-// describe those that this worker has heard of. The review of a turn is a run
-// below it, so a supervised run at the last level is offered none. A spawned
-// run is offered the submit tools in any case.
+// describe those that this worker has heard of. A supervised run at the depth
+// subjects.MaxDepth is offered none: the review of its turn would be a run one
+// level deeper. A spawned run is offered the submit tools in any case.
 func (x *execution) offerTools(s *run.Start) {
 	tooDeep := x.header.Depth >= subjects.MaxDepth && s.Supervision.Mode != run.Unsupervised
-	withheld := func(name string) bool {
+	hidden := func(name string) bool {
 		full := name
 		if t, ok := s.ServedTool(name); ok {
 			full = t.FullName()
@@ -218,8 +220,8 @@ func (x *execution) offerTools(s *run.Start) {
 		}
 	}
 	offered := append(slices.Clone(s.Definitions), tool.Offer(s.Delegates, callees, s.MaxBatch)...)
-	s.Tools = slices.DeleteFunc(offered, func(t provider.Tool) bool { return withheld(t.Name) })
-	s.Slash = slices.DeleteFunc(slices.Clone(s.Slash), withheld)
+	s.Tools = slices.DeleteFunc(offered, func(t provider.Tool) bool { return hidden(t.Name) })
+	s.Slash = slices.DeleteFunc(slices.Clone(s.Slash), hidden)
 	if originOf(x.state.Input) == spawned {
 		s.Tools = append(s.Tools, tool.SubmitTools()...)
 	}
@@ -252,7 +254,8 @@ func (x *execution) definedStart(ctx context.Context) (*run.Start, subjects.Budg
 	if err != nil {
 		return nil, subjects.Budget{}, err
 	}
-	// A fork begins with its prompt and nothing else.
+	// A fork has no memory of the agent's earlier runs. It has the system
+	// prompt, the skill and the files of its agent.
 	if in.Forked == nil {
 		text.Memory = x.w.recall(ctx, x.run.Agent, def.Memory)
 	}

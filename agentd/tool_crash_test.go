@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/nats-io/nats.go"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/mcpclient"
 	"github.com/axebus/axe/subjects"
@@ -166,7 +168,27 @@ func TestToolUnknown(t *testing.T) {
 // of the tool's effects so far.
 type toolKind func(t *testing.T, c configs.ToolConfig) (serve func(h *harness), effects func() []string)
 
-var toolKinds = map[string]toolKind{"built-in": runCommandTool, "command": commandTool, "http": httpTool}
+var toolKinds = map[string]toolKind{
+	"built-in": runCommandTool, "command": commandTool, "http": httpTool, "nats": natsTool,
+}
+
+// keyList collects the keys of a tool's effects.
+type keyList struct {
+	mu   sync.Mutex
+	keys []string
+}
+
+func (l *keyList) add(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keys = append(l.keys, key)
+}
+
+func (l *keyList) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.keys)
+}
 
 // notesItsKey is a command that notes the key of its call in the file effects.
 const notesItsKey = "echo $AXE_IDEMPOTENCY_KEY >> effects"
@@ -199,21 +221,36 @@ func commandTool(t *testing.T, c configs.ToolConfig) (func(*harness), func() []s
 // httpTool is the tool of a toolset of the kind http.
 func httpTool(t *testing.T, c configs.ToolConfig) (func(*harness), func() []string) {
 	t.Helper()
-	var mu sync.Mutex
-	var keys []string
+	var keys keyList
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		keys = append(keys, r.Header.Get("Idempotency-Key"))
+		keys.add(r.Header.Get("Idempotency-Key"))
 	}))
 	t.Cleanup(s.Close)
 	tool := configs.ToolsetTool{ToolConfig: c, URL: s.URL, Method: "POST"}
-	return func(h *harness) { h.serveSet(configs.Toolset{Kind: configs.ToolsetHTTP}, tool) },
-		func() []string {
-			mu.Lock()
-			defer mu.Unlock()
-			return slices.Clone(keys)
+	return func(h *harness) { h.serveSet(configs.Toolset{Kind: configs.ToolsetHTTP}, tool) }, keys.all
+}
+
+// natsTool is the tool of a toolset of the kind nats. A client of the harness's
+// server answers its requests.
+func natsTool(t *testing.T, c configs.ToolConfig) (func(*harness), func() []string) {
+	t.Helper()
+	const subject = "effects.act"
+	var keys keyList
+	serve := func(h *harness) {
+		nc, err := nats.Connect("", nats.InProcessServer(bus.Dial{Server: h.server}))
+		if err != nil {
+			h.tb.Fatal(err)
 		}
+		context.AfterFunc(h.ctx, nc.Close)
+		if _, err := nc.Subscribe(subject, func(m *nats.Msg) {
+			keys.add(m.Header.Get("Nats-Msg-Id"))
+			_ = m.Respond([]byte("done"))
+		}); err != nil {
+			h.tb.Fatal(err)
+		}
+		h.serveSet(configs.Toolset{Kind: configs.ToolsetNATS}, configs.ToolsetTool{ToolConfig: c, Subject: subject})
+	}
+	return serve, keys.all
 }
 
 // mcpTool is the tool of an MCP server that is reached by HTTP.
@@ -229,26 +266,19 @@ func mcpTool(t *testing.T, c configs.ToolConfig) (func(*harness), func() []strin
 // call. It returns the URL, and a function that returns the keys so far.
 func effectsServer(t *testing.T) (url string, effects func() []string) {
 	t.Helper()
-	var mu sync.Mutex
-	var keys []string
+	var keys keyList
 	server := mcp.NewServer(&mcp.Implementation{Name: "effects"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "act"}, func(
 		_ context.Context, r *mcp.CallToolRequest, _ struct{},
 	) (*mcp.CallToolResult, any, error) {
-		mu.Lock()
-		defer mu.Unlock()
 		key, _ := r.Params.Meta[mcpclient.KeyMeta].(string)
-		keys = append(keys, key)
+		keys.add(key)
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}, nil, nil
 	})
 	s := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{Stateless: true}))
 	t.Cleanup(s.Close)
-	return s.URL, func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Clone(keys)
-	}
+	return s.URL, keys.all
 }
 
 // serveSet serves a toolset with one tool, and an agent that calls the tool.

@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
 )
 
 // withTools gives an agent tools, and a working directory.
@@ -216,6 +218,65 @@ func TestToolTimeout(t *testing.T) {
 			t.Errorf("the tool has ended after %d ms, want that its caller reads it within 2 s", o.DurationMS)
 		}
 	})
+}
+
+// TestCancelManyCommands: a tree is cancelled while many commands of one turn
+// are at work. None of their processes goes on. It takes 20 commands, and 300
+// with -rapid.checks.
+func TestCancelManyCommands(t *testing.T) {
+	t.Parallel()
+	thorough(t)
+	n := 20
+	if full {
+		n = 300
+	}
+	// No other process has this command line.
+	sleep := []string{"sleep", fmt.Sprint(1_000_000 + os.Getpid())}
+	commands := make([]provider.ToolCall, n)
+	for i := range commands {
+		commands[i] = use("run_command", "command", strings.Join(sleep, " ")+" & wait")
+	}
+	atWork := func() int { return countProcesses(t, sleep) }
+	inRealTime(t, func(h *harness) {
+		h.agents = []configs.Agent{define("ops", nil, withTools(t.TempDir(), "run_command"), func(a *configs.Agent) {
+			a.ToolConf = map[string]configs.ToolConfig{"run_command": {Effect: configs.ToolReads}}
+		})}
+		h.models["ops"] = turns(calls(commands...), joinsResults)
+		h.startWorker("w", workerOptions{Config: agentd.Config{Sandbox: agentd.NewSandbox(), ToolSlots: n}})
+		h.awaitReady()
+		root := h.submit("ops", "do it")
+		h.eventually("all commands are at work", func() bool { return atWork() == n })
+		cancelled := time.Now()
+		h.publish(root.Cancel(), "")
+		h.eventually("no process of a command is left", func() bool { return atWork() == 0 })
+		t.Logf("%d commands: none was alive %v after the cancel message", n, time.Since(cancelled))
+		h.eventually("all tool runs have ended", func() bool {
+			for i := range n {
+				if len(h.outcomes(root.Reply(1, i))) != 1 {
+					return false
+				}
+			}
+			return true
+		})
+		h.checkVerified()
+	})
+}
+
+// countProcesses returns the number of processes with a command line.
+func countProcesses(t *testing.T, args []string) (n int) {
+	t.Helper()
+	want := strings.Join(args, "\x00") + "\x00"
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		// The process may be gone.
+		if b, err := os.ReadFile(file); err == nil && string(b) == want {
+			n++
+		}
+	}
+	return n
 }
 
 // TestToolCancelled: a cancel message ends a command at once. The output of the

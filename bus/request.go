@@ -18,10 +18,10 @@ type Reply struct {
 	Body   []byte
 }
 
-// Request sends a request to a service on the same NATS system, once, and waits
-// for its answer until ctx ends. The error is ErrNoResponder if there is no
-// such service, and the cause of ctx if no answer came in time. A service may
-// have the request then.
+// Request sends a request to a service, once, and waits for its answer until
+// ctx ends. The error wraps ErrNoResponder if nothing subscribes to the
+// subject, and is the cause of ctx if ctx ended first. After every error but
+// ErrNoResponder the service may have the request.
 func Request(
 	ctx context.Context, c *Conn, subject string, header map[string]string, body []byte,
 ) (Reply, error) {

@@ -90,8 +90,8 @@ func (a *agentFiles) init(stdout, stderr io.Writer, arg string) error {
 	return a.printNext(stderr, agent)
 }
 
-// checkAgents returns an error if --agents is not set and has no default.
-func checkAgents(dir string) error {
+// requireAgentsDir returns an error if --agents is not set and has no default.
+func requireAgentsDir(dir string) error {
 	if dir == "" {
 		return cli.Usage("--agents is required: there is no home directory to take a default from")
 	}
@@ -100,7 +100,7 @@ func checkAgents(dir string) error {
 
 // file returns the path of an agent's file, which may not exist.
 func (a *agentFiles) file(arg string) (string, error) {
-	if err := checkAgents(a.dir); err != nil {
+	if err := requireAgentsDir(a.dir); err != nil {
 		return "", err
 	}
 	agent, err := subjects.ParseAgent(arg)

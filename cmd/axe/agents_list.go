@@ -25,7 +25,8 @@ the workers on the bus have announced, and the workers that serve each of them.
 An agent without a worker is listed with the workers that served it in the last
 day. If no worker of axe has served it, a program of another kind may do it.
 
-Exit codes: 0 listed, 1 the bus cannot be reached, 2 usage.`
+Exit codes: 0 listed, 1 the bus cannot be reached, 2 usage, or a directory that
+cannot be read.`
 
 	listExamples = `  axe agents list
   axe agents list --server nats://127.0.0.1:4222
@@ -36,7 +37,8 @@ Exit codes: 0 listed, 1 the bus cannot be reached, 2 usage.`
 type agentsList struct {
 	session cli.SessionFlags
 	stdout  io.Writer
-	// now is the time of the server, or here without one.
+	// now is the server's time or, for a list of a directory, this
+	// machine's.
 	now time.Time
 }
 
@@ -79,7 +81,8 @@ type listedAgent struct {
 	// Workers are the workers that serve the agent. It is nil for an agent
 	// of a directory.
 	Workers []string `json:"workers,omitzero"`
-	// Former are the workers that served the agent in the last day.
+	// Former are the workers that served the agent in the last day and are
+	// gone. It is empty while a worker serves the agent.
 	Former []string `json:"former,omitempty"`
 	// Since is the time of the last sign of life of the former workers, for
 	// an agent without a worker.
@@ -127,7 +130,7 @@ func (l *agentsList) agents(ctx context.Context, dir string, stderr io.Writer) (
 // invalid file.
 func agentsIn(dir string, stderr io.Writer) ([]listedAgent, error) {
 	all := []listedAgent{} // never null
-	if err := checkAgents(dir); err != nil {
+	if err := requireAgentsDir(dir); err != nil {
 		return nil, err
 	}
 	agents, invalid, err := cli.LoadDir(dir)

@@ -64,7 +64,7 @@ func checkCommand(a *agentFiles) *cobra.Command {
 }
 
 func (c *agentsCheck) run(ctx context.Context, dir string) error {
-	if err := checkAgents(dir); err != nil {
+	if err := requireAgentsDir(dir); err != nil {
 		return err
 	}
 	log, err := c.session.Logger()

@@ -77,7 +77,7 @@ func (g *gc) run(ctx context.Context, args []string) error {
 	case g.timeout <= 0:
 		return cli.Usage("--timeout must be positive, got %s", &g.timeout)
 	}
-	if err := checkAgents(g.agents); err != nil {
+	if err := requireAgentsDir(g.agents); err != nil {
 		return err
 	}
 	if g.all {

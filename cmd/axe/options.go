@@ -69,7 +69,7 @@ func (o *options) check() error {
 		return cli.Usage("--timeout must be positive, got %s", &o.timeout)
 	}
 	if o.works() || o.dry {
-		if err := checkAgents(o.worker.Agents); err != nil {
+		if err := requireAgentsDir(o.worker.Agents); err != nil {
 			return err
 		}
 	}

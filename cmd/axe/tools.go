@@ -89,7 +89,7 @@ func (t *tools) on(ctx context.Context, fn func(context.Context, *bus.Conn, *slo
 		return err
 	}
 	if t.works() {
-		if err := checkAgents(t.worker.Agents); err != nil {
+		if err := requireAgentsDir(t.worker.Agents); err != nil {
 			return err
 		}
 		t.worker.Grace, t.worker.Ephemeral = drainTimeout, !t.remote()

@@ -35,7 +35,7 @@ func (t *eventTap) Read(p []byte) (int, error) {
 	if len(t.line)+len(t.data) > t.limit {
 		t.large = true
 		t.line, t.data = nil, nil
-		t.exchange.note(errTooLarge)
+		t.exchange.fail(errTooLarge)
 		t.exchange.stop()
 		return 0, errTooLarge
 	}

@@ -18,9 +18,9 @@ const maxMessage = 16 << 20
 var (
 	// errUnsent says that a request was not sent to the server.
 	errUnsent = errors.New("the server was not asked")
-	// errGone says that the server refused a request since it does not know
-	// the connection any more.
-	errGone = errors.New("the server has forgotten the connection")
+	// errGone says that the server refused a request, perhaps because it
+	// does not know the connection any more (isForgotten).
+	errGone = errors.New("the server may have forgotten the connection")
 	// errTooLarge is the error of a call with an answer that is too large.
 	errTooLarge = fmt.Errorf("the answer of the server is larger than %d MiB", maxMessage>>20)
 )
@@ -29,8 +29,9 @@ var (
 // SDK reports neither the bytes of an answer nor whether a request was sent. So
 // the transports note both in the exchange that they find in the context.
 type exchange struct {
-	mu     sync.Mutex
-	id     jsonrpc.ID
+	mu sync.Mutex
+	id jsonrpc.ID
+	// sent says that the request may have reached the server.
 	sent   bool
 	answer *jsonrpc.Response
 	// failure is the error of an exchange that its transport gave up.
@@ -59,7 +60,10 @@ func request(ctx context.Context, do func(context.Context) error) (json.RawMessa
 	return x.result(ctx, err)
 }
 
-// result is the result of an exchange that has ended with err in the SDK.
+// result returns the result of an exchange that has ended with err in the SDK.
+// An answer that came counts, whatever err is, and even if ctx has ended. Next
+// comes the failure that the transport noted, unless ctx has ended. Without
+// both, a request that may have reached the server is lost (toolset.ErrLost).
 func (x *exchange) result(ctx context.Context, err error) (json.RawMessage, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -115,9 +119,8 @@ func (x *exchange) answered(answer *jsonrpc.Response) bool {
 	return true
 }
 
-// note notes the reason why the transport gave the exchange up. The first one
-// counts.
-func (x *exchange) note(err error) {
+// fail sets the error of the exchange. The first one counts.
+func (x *exchange) fail(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.failure == nil {
@@ -125,8 +128,8 @@ func (x *exchange) note(err error) {
 	}
 }
 
-// noteUnsent notes the reason why the request was not sent, if it was not.
-func (x *exchange) noteUnsent(err error) {
+// failUnsent sets the error of the exchange if the request was not sent.
+func (x *exchange) failUnsent(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.failure == nil && !x.sent {

@@ -100,7 +100,7 @@ func (w *wire) call(req *http.Request, x *exchange) (*http.Response, error) {
 	resp, err := w.base.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	switch {
 	case err != nil:
-		x.noteUnsent(fmt.Errorf("the server cannot be reached: %w", err))
+		x.failUnsent(fmt.Errorf("the server cannot be reached: %w", err))
 		return nil, err
 	case resp.StatusCode >= http.StatusBadRequest:
 		err = statusError(req, resp)
@@ -114,7 +114,7 @@ func (w *wire) call(req *http.Request, x *exchange) (*http.Response, error) {
 	}
 	if err != nil {
 		_ = resp.Body.Close()
-		x.note(err)
+		x.fail(err)
 		return nil, err
 	}
 	return resp, nil

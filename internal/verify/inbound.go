@@ -8,8 +8,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// timer folds a timer that fired. Timers cannot be fenced: one that fires for a
-// turn that does not wait for it any more has no effect.
+// timer folds the end of a turn's time, which a worker has stored after the
+// timer fired. Nothing fences that message: it has no effect on a turn that
+// does not wait any more. With turn 0 it is the firing of the run's own timer,
+// which the fold ignores.
 func (c *Checker) timer(n *node, e run.TimedOut, m Message) {
 	n.overdue = n.overdue || e.Turn == 0
 	if !n.broken && n.movesOn(e) {
@@ -24,12 +26,13 @@ func (n *node) movesOn(e run.Event) bool {
 	return err == nil && (next.Phase != n.state.Phase || next.Owner != n.state.Owner)
 }
 
-// timedOut checks that the calls of a turn were published before its timer
-// fired. A worker publishes the timer after the calls that are due at first.
+// timedOut checks that the calls of a turn were published before its time was
+// over. A worker publishes the timer after the calls that are due at first.
 //
-// Two kinds of calls may still be missing. A call that has to wait for others
-// waits for another worker if the one with the last outcome dies. The
-// timer of a reviewed turn was set before its calls were due.
+// A call that is still missing is a note, and no violation, in two cases. In an
+// ordered turn the worker with the outcome of the call before may have died. In
+// a turn that a supervisor or a person decided on, the timer was set before the
+// calls were due.
 func (c *Checker) timedOut(n *node, turn int, m Message) {
 	e := n.state.Turns[turn-1].Entry
 	first := slices.IndexFunc(e.Calls, func(call run.Call) bool { return !call.Failed() })
@@ -43,7 +46,8 @@ func (c *Checker) timedOut(n *node, turn int, m Message) {
 	}
 }
 
-// cancel folds a cancel message, which covers the run and all runs below it.
+// cancel folds a cancel message, which covers the run and all runs below it. It
+// leaves the reason out: the state of a node has no texts.
 func (c *Checker) cancel(n *node, e run.Cancelled, m Message) {
 	if n.tree.cancels == nil {
 		n.tree.cancels = map[subjects.Path]uint64{}
@@ -58,8 +62,8 @@ func (c *Checker) cancel(n *node, e run.Cancelled, m Message) {
 }
 
 // returned folds a return, and counts the request to the model that its worker
-// has given up. Nothing about a return is a violation: a zombie may write one
-// at any time.
+// has given up. Nothing about a return is a violation: a worker that has lost
+// its lease may write one at any time.
 func (c *Checker) returned(n *node, e run.Returned, m Message) {
 	if e.AskedMS > 0 {
 		c.wasted++

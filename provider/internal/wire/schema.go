@@ -8,9 +8,9 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// Schema is a JSON Schema object in the form that all providers accept. The
-// encoder sorts properties, and Required is sorted, so that a tool is the same
-// bytes in every turn. Prompt caches need that.
+// Schema is the JSON Schema of a tool's parameters. A tool has the same bytes
+// in every turn, because prompt caches need that: the encoder sorts properties,
+// SchemaOf sorts Required, and Whole is passed on as the tool gives it.
 type Schema struct {
 	Type       string              `json:"type"`
 	Properties map[string]Property `json:"properties"`
