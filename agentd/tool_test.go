@@ -1,9 +1,9 @@
 package agentd_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -231,7 +231,7 @@ func TestCancelManyCommands(t *testing.T) {
 		n = 300
 	}
 	// No other process has this command line.
-	sleep := []string{"sleep", fmt.Sprint(1_000_000 + os.Getpid())}
+	sleep := []string{"sleep", strconv.Itoa(1_000_000 + os.Getpid())}
 	commands := make([]provider.ToolCall, n)
 	for i := range commands {
 		commands[i] = use("run_command", "command", strings.Join(sleep, " ")+" & wait")

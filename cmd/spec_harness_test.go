@@ -43,7 +43,8 @@ func TestMain(m *testing.M) {
 	}
 	defer os.RemoveAll(dir)
 	commands = sync.OnceValues(func() (string, error) {
-		build := exec.CommandContext(context.Background(), "go", "build", "-o", dir, "./agentd", "./axe", "./axe-submit")
+		ctx := context.Background()
+		build := exec.CommandContext(ctx, "go", "build", "-o", dir, "./agentd", "./axe", "./axe-submit")
 		out, err := build.CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("%w: %s", err, out)
