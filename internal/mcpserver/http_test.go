@@ -101,7 +101,9 @@ func TestHTTPReturn(t *testing.T) {
 			if !back {
 				cfg.ReturnTime = time.Millisecond
 			}
-			url := h.listen(cfg, secret)
+			s, l := h.server(cfg), h.listener()
+			h.background(func(ctx context.Context) error { return s.ServeHTTP(ctx, l, secret) })
+			url := "http://" + l.Addr().String() + Path
 			params := &mcp.CallToolParams{Name: "gate", Arguments: args{"task": "x", "id": "T1"}}
 			b := h.dial(url, sessionless).begin(h, params)
 			b.stop()
@@ -112,12 +114,24 @@ func TestHTTPReturn(t *testing.T) {
 				}
 				return
 			}
+			for began := time.Now(); s.calls.countLeaving() == 0; time.Sleep(time.Millisecond) {
+				if time.Since(began) > patience {
+					t.Fatal("the server does not wait for the client, want it to wait for an hour")
+				}
+			}
 			close(h.gate.open)
 			if res, _ := h.dial(url, sessionless).ask("gate", args{"task": "x", "id": "T1"}); text(res) != "opened" {
 				t.Errorf("result %q, want opened", text(res))
 			}
 		})
 	}
+}
+
+// countLeaving returns the number of trees that wait for their clients.
+func (s *attachments) countLeaving() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.leaving)
 }
 
 // TestHTTPSessionEnds: a host that ends its session leaves its trees running.
