@@ -222,9 +222,8 @@ func TestToolTimeout(t *testing.T) {
 
 // TestCancelManyCommands: a tree is cancelled while many commands of one turn
 // are at work. None of their processes goes on. It takes 20 commands, and 300
-// with -rapid.checks.
+// with -rapid.checks. No test runs beside it, because others measure real time.
 func TestCancelManyCommands(t *testing.T) {
-	t.Parallel()
 	thorough(t)
 	n := 20
 	if full {
