@@ -153,6 +153,7 @@ func TestTimeoutOfASubAgent(t *testing.T) {
 // TestDeadlineStopsTheWholeTree: no run of a tree outlives the root's deadline.
 func TestDeadlineStopsTheWholeTree(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
 		r, end := h.root("lead"), time.Now().Add(30*time.Second)

@@ -66,6 +66,7 @@ func TestSubmissionWithoutAnAddress(t *testing.T) {
 // asked.
 func TestForgedCall(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for name, test := range map[string]struct{ header, value string }{
 		"reply to another's slot": {subjects.HeaderReply, "axe.run.boss.T1.r.in.1.7"},
 		"reply to another tree":   {subjects.HeaderReply, "axe.run.boss.T2.r.in.1.0"},

@@ -13,10 +13,11 @@ import (
 // TestMailTakenOnce: two workers at a time serve a tree of runs that write to
 // each other. One after the other is killed at a random step, and another one
 // starts. Each mail message is taken once, and the tree has the right answer.
-// Without -rapid.checks it takes two trees, and with -short one; make proofs kills more than 1,000
+// Without -rapid.checks it takes two trees; make proofs kills more than 1,000
 // workers.
 func TestMailTakenOnce(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	var trees, deaths, mail int
 	rapid.Check(t, func(t *rapid.T) {
 		if trees == walksOf(2) {

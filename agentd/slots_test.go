@@ -353,6 +353,7 @@ func TestWaitingRepliesKeepTheirLeases(t *testing.T) {
 // The run completes in each round.
 func TestReplyAndCallShareOneSlot(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	rounds := 10
 	if full {
 		rounds = 30

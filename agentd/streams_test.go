@@ -39,6 +39,7 @@ func (h *harness) edit(change func(*jetstream.StreamConfig)) (was jetstream.Stre
 // logged once, within a minute.
 func TestStreamThatDropsMessages(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	for limit, set := range map[string]func(*jetstream.StreamConfig){
 		"max-msgs=500":           func(c *jetstream.StreamConfig) { c.MaxMsgs = 500 },
 		"max-bytes=1048576":      func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 },
