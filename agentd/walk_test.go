@@ -19,6 +19,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/presence"
+	"github.com/axebus/axe/internal/testflags"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -46,15 +47,14 @@ func TestSimWorkersDie(t *testing.T) {
 // every step then leave out no step.
 var full bool
 
-// walksOf returns the number of random walks that a test takes: some of them
-// without -rapid.checks, a third of those with -short, and otherwise all that
-// the flag allows.
+// walksOf returns the largest number of random walks that a test takes: one
+// with -short, some without, and as many as -rapid.checks says if it is given.
 func walksOf(some int) int {
 	switch {
 	case full:
 		return math.MaxInt
 	case testing.Short():
-		return max(1, some/3)
+		return 1
 	}
 	return some
 }
@@ -64,18 +64,9 @@ func walksOf(some int) int {
 func TestMain(m *testing.M) {
 	agentd.MaybeExec()
 	flag.Parse()
-	defaults := map[string]string{"rapid.checks": "10"}
+	full = testflags.Default("rapid.checks", "10")
 	if runtime.GOMAXPROCS(0) < 4 {
-		defaults["test.parallel"] = "4"
-	}
-	flag.Visit(func(f *flag.Flag) {
-		full = full || f.Name == "rapid.checks"
-		delete(defaults, f.Name)
-	})
-	for name, value := range defaults {
-		if err := flag.Set(name, value); err != nil {
-			panic(err)
-		}
+		testflags.Default("test.parallel", "4")
 	}
 	m.Run()
 }

@@ -44,8 +44,9 @@ var allowedImports = map[string][]string{
 		"github.com/gofrs/flock",
 		"golang.org/x/...",
 	},
-	"bus/busbench":     {"bus", "github.com/nats-io/..."},
-	"internal/bustest": {"github.com/nats-io/nats.go"}, // for tests
+	"bus/busbench":       {"bus", "github.com/nats-io/..."},
+	"internal/bustest":   {"github.com/nats-io/nats.go"}, // for tests
+	"internal/testflags": {},                             // for tests
 
 	"agentd/run":       {"provider", "subjects"},
 	"internal/history": {"agentd/run", "bus", "internal/pause", "subjects"},

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/axebus/axe/internal/sandbox"
+	"github.com/axebus/axe/internal/testflags"
 	"github.com/axebus/axe/provider"
 )
 
@@ -32,11 +33,7 @@ var commands func() (dir string, err error)
 func TestMain(m *testing.M) {
 	sandbox.MaybeExec()
 	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		_ = flag.Set("test.parallel", "6")
-	}
+	testflags.Default("test.parallel", "6")
 	dir, err := os.MkdirTemp("", "axe-commands-")
 	if err != nil {
 		panic(err)
