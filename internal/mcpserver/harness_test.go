@@ -267,7 +267,12 @@ func (h *harness) listen(cfg Config, token string) string {
 // listenUntil is listen, and also returns a function that stops the server.
 func (h *harness) listenUntil(cfg Config, token string) (url string, stop func()) {
 	h.t.Helper()
-	s := h.server(cfg)
+	return h.serveHTTP(h.server(cfg), token)
+}
+
+// serveHTTP serves a server over HTTP until stop is called or the test ends.
+func (h *harness) serveHTTP(s *Server, token string) (url string, stop func()) {
+	h.t.Helper()
 	l := h.listener()
 	stop = h.background(func(ctx context.Context) error { return s.ServeHTTP(ctx, l, token) })
 	return "http://" + l.Addr().String() + Path, stop

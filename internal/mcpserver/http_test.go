@@ -101,9 +101,8 @@ func TestHTTPReturn(t *testing.T) {
 			if !back {
 				cfg.ReturnTime = time.Millisecond
 			}
-			s, l := h.server(cfg), h.listener()
-			h.background(func(ctx context.Context) error { return s.ServeHTTP(ctx, l, secret) })
-			url := "http://" + l.Addr().String() + Path
+			s := h.server(cfg)
+			url, _ := h.serveHTTP(s, secret)
 			params := &mcp.CallToolParams{Name: "gate", Arguments: args{"task": "x", "id": "T1"}}
 			b := h.dial(url, sessionless).begin(h, params)
 			b.stop()
