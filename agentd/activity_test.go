@@ -186,6 +186,7 @@ func TestCallWhileLeaving(t *testing.T) {
 // takes one step in 12.
 func TestCrashWhileDormant(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	atEachStep(t, 40, 12, func(h *harness, at int) (reached bool) {
 		h.callingLead([]string{"leaf", "other"})
 		h.models["lead"] = turns(calls(call("leaf", "x")), calls(call("other", "y")), joinsResults)

@@ -39,29 +39,42 @@ var toolDeaths = []toolDeath{
 	{"after the outcome", "write", ".r.in.1.0", true},
 }
 
-// TestToolCrashTable kills the worker of a tool, for each kind of tool. It
-// kills it at each moment if the effect may happen once, and otherwise after
-// the effect and after the outcome. The effects are counted outside the worker.
-// An effect that may happen once happens once at most. Its outcome is unknown
-// if the worker died between the entry of its begin and the outcome. Any other
-// effect may happen twice, with the same key. With -short the built-in tool
-// alone is tried.
+// TestToolCrashTable kills the worker of a built-in tool. It kills it at each
+// moment if the effect may happen once, and otherwise after the effect and
+// after the outcome. The effects are counted outside the worker. An effect that
+// may happen once happens once at most. Its outcome is unknown if the worker
+// died between the entry of its begin and the outcome. Any other effect may
+// happen twice, with the same key.
 func TestToolCrashTable(t *testing.T) {
 	t.Parallel()
+	testToolCrashes(t, runCommandTool)
+}
+
+// TestToolsetCrashTable is TestToolCrashTable for each kind of toolset that a
+// bubble can serve.
+func TestToolsetCrashTable(t *testing.T) {
+	t.Parallel()
+	thorough(t)
+	for name, kind := range toolsetKinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testToolCrashes(t, kind)
+		})
+	}
+}
+
+// testToolCrashes runs all rows of the table for one kind of tool.
+func testToolCrashes(t *testing.T, kind toolKind) {
+	t.Helper()
 	for _, test := range toolCrashes {
-		for name, kind := range toolKinds {
-			if testing.Short() && name != "built-in" {
-				continue
-			}
-			t.Run(name+" "+test.name(), func(t *testing.T) {
-				t.Parallel()
-				serve, effects := kind(t, configs.ToolConfig{Effect: test.effect})
-				withHarness(t, func(h *harness) {
-					serve(h)
-					test.run(t, h, effects)
-				})
+		t.Run(test.name(), func(t *testing.T) {
+			t.Parallel()
+			serve, effects := kind(t, configs.ToolConfig{Effect: test.effect})
+			withHarness(t, func(h *harness) {
+				serve(h)
+				test.run(t, h, effects)
 			})
-		}
+		})
 	}
 }
 
@@ -168,9 +181,7 @@ func TestToolUnknown(t *testing.T) {
 // of the tool's effects so far.
 type toolKind func(t *testing.T, c configs.ToolConfig) (serve func(h *harness), effects func() []string)
 
-var toolKinds = map[string]toolKind{
-	"built-in": runCommandTool, "command": commandTool, "http": httpTool, "nats": natsTool,
-}
+var toolsetKinds = map[string]toolKind{"command": commandTool, "http": httpTool, "nats": natsTool}
 
 // keyList collects the keys of a tool's effects.
 type keyList struct {

@@ -329,8 +329,11 @@ func TestSlashExamples(t *testing.T) {
 // text. The text is not read again for each of them, which would take minutes.
 // A long line is one command.
 func TestSlashOfAnyLength(t *testing.T) {
-	const n = 5_000
-	filler := strings.Repeat("é", 1<<20)
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
+	const n = 20_000
+	filler := strings.Repeat("é", 2<<20)
 	for _, open := range []string{"“", `"`, "'"} {
 		calls := tool.ParseSlash(strings.Repeat("/slash fork "+open+"x\n", n) + filler + "\n” junk")
 		if len(calls) != n ||
