@@ -34,9 +34,6 @@ func newArtifacts(c *bus.Conn, r subjects.Run) *artifacts {
 	return &artifacts{tree: bus.ArtifactsOf(c, r.Tree), run: r}
 }
 
-// key is the key of the run's call.
-func (a *artifacts) key() string { return run.ToolKey(a.run) }
-
 // Find implements builtin.Artifacts.
 func (a *artifacts) Find(ctx context.Context, name string) (run.Artifact, error) {
 	found, err := a.tree.Find(ctx, name)

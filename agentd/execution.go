@@ -307,7 +307,11 @@ func lateEnd(x *execution, end run.End) run.End {
 	switch {
 	case x.state.Phase != run.Held:
 	case x.state.Hold != nil:
-		end.Text = tool.Unsettled(end.Text, x.state.Hold.Why)
+		say := tool.Unsettled
+		if x.state.Hold.Form != nil {
+			say = tool.Unanswered
+		}
+		end.Text = say(end.Text, x.state.Hold.Why)
 	case x.run.Path.IsRoot():
 		end.Text = tool.Unapproved(end.Text)
 	}

@@ -47,10 +47,10 @@ func heldTimer(r subjects.Run, e run.HoldTurn) bus.Message {
 
 // heldToolTimer returns the schedule that ends the wait for a person of a tool
 // run. Its body names the tool, for clients that list held tool runs.
-func heldToolTimer(r subjects.Run, tool string, h run.HeldTool) bus.Message {
-	m := timer(r, 0, h.Until)
+func heldToolTimer(r subjects.Run, tool string, until time.Time, why string) bus.Message {
+	m := timer(r, 0, until)
 	// Strings always have a JSON form.
-	m.Body, _ = json.Marshal(run.HeldTurn{Tool: tool, Why: h.Why})
+	m.Body, _ = json.Marshal(run.HeldTurn{Tool: tool, Why: why})
 	return m
 }
 
@@ -84,7 +84,7 @@ func firingOf(x *execution) (firing, bool) {
 func ownTimer(x *execution) bus.Message {
 	if h := x.state.Hold; h != nil {
 		until := x.onPresentClock(h.Until)
-		return heldToolTimer(x.run, x.state.Input.Tool.Name, run.HeldTool{Until: until, Why: h.Why})
+		return heldToolTimer(x.run, x.state.Input.Tool.Name, until, h.Why)
 	}
 	return timer(x.run, 0, x.deadline())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/axebus/axe/internal/prompt"
 	"github.com/axebus/axe/internal/sandbox"
 	"github.com/axebus/axe/internal/text"
+	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/internal/toolset"
 	"github.com/axebus/axe/provider"
 )
@@ -32,6 +33,8 @@ type toolRun struct {
 	action
 
 	x *execution
+	// form is what the tool asks for, nil if it has not asked.
+	form *run.Form
 	// artifacts has what the run stores for its tree.
 	artifacts *artifacts
 }
@@ -134,7 +137,9 @@ func (r *toolRun) resolve() (err error) {
 
 // resolveIn makes the action of a call of a tool of a toolset.
 func (r *toolRun) resolveIn(set *servedToolset, name string) (err error) {
-	r.action, err = set.action(name, r.x.state.Input.Tool.Arguments, r.artifacts)
+	call := toolset.Call{Tool: name, Arguments: r.x.state.Input.Tool.Arguments, Filled: r.x.state.Filled}
+	call.Key = run.ToolKey(r.x.run)
+	r.action, err = set.action(call, r.artifacts)
 	r.release = set.calls.Done
 	return err
 }
@@ -194,7 +199,7 @@ func (r *toolRun) unknown(ctx context.Context) (result, error) {
 	ago := x.clock().Now().Sub(x.onPresentClock(last.Time))
 	end := run.EndUnknown(last.Worker, ago, r.key)
 	if r.asksPerson() {
-		return r.hold(ctx, end)
+		return r.hold(ctx, run.Entry{End: &end})
 	}
 	return x.cancelSelf(ctx, end)
 }
@@ -205,15 +210,40 @@ func (r *toolRun) asksPerson() bool {
 	return r.x.state.Input.Tool.OnUnknown == run.UnknownAsk && !r.x.w.cfg.Unattended
 }
 
-// hold puts on the log that the run waits for a person. The entry fences every
-// other worker: none of them begins the tool, and the outcome of a late
-// original is written anew (publish). The wait ends shortly before the
-// deadline, so that the caller still learns how.
-func (r *toolRun) hold(ctx context.Context, end run.End) (result, error) {
+// hold puts on the log that the run waits for a person. The end or the form of
+// the entry says why. The entry fences every other worker: none of them begins
+// the tool, and the outcome of a late original is written anew (publish). The
+// wait ends shortly before the deadline, so that the caller still learns how.
+func (r *toolRun) hold(ctx context.Context, e run.Entry) (result, error) {
 	x := r.x
 	left := x.clock().Until(x.deadline())
-	until := x.clock().Now().Add(left - min(toolMargin, left/10))
-	return x.appendEntry(ctx, run.Entry{Kind: run.EntryHeld, End: &end, Until: until})
+	e.Kind, e.Until = run.EntryHeld, x.clock().Now().Add(left-min(toolMargin, left/10))
+	return x.appendEntry(ctx, e)
+}
+
+const (
+	// maxForm bounds a form, in bytes of JSON.
+	maxForm = 256 << 10
+	// maxQuestion bounds the text that says why the run of a form is held,
+	// in bytes. The form has the whole question.
+	maxQuestion = 400
+)
+
+// holdForm holds the run until a person has filled in the form of its tool.
+func (r *toolRun) holdForm(ctx context.Context) (result, error) {
+	question := r.form.String()
+	b, err := json.Marshal(r.form)
+	switch {
+	case err != nil:
+		return result{}, err
+	case len(b) > maxForm:
+		return r.publish(ctx, run.Failure(run.KindError,
+			"the tool asks for input by a form of %d bytes, at most %d are held", len(b), maxForm))
+	case r.x.w.cfg.Unattended:
+		return r.publish(ctx, run.Failure(run.KindError, "%s", tool.NoPerson(question)))
+	}
+	r.form.ID = bus.NewID()
+	return r.hold(ctx, run.Entry{End: &run.End{Text: text.Truncate(question, maxQuestion)}, Form: r.form})
 }
 
 // carryOut calls the tool and publishes its outcome. The output of a tool that
@@ -223,8 +253,10 @@ func (r *toolRun) carryOut(ctx context.Context) (result, error) {
 	switch {
 	case ctx.Err() != nil:
 		return result{}, context.Cause(ctx)
+	case stopped == nil && r.form != nil:
+		return r.holdForm(ctx)
 	case stopped == nil && o.Kind == run.KindUnknown && r.asksPerson():
-		return r.hold(ctx, o.End())
+		return r.hold(ctx, run.Entry{End: new(o.End())})
 	case stopped == nil:
 		return r.publish(ctx, o)
 	case errors.Is(stopped, errTakenOver):
@@ -237,7 +269,8 @@ func (r *toolRun) carryOut(ctx context.Context) (result, error) {
 
 // call calls the tool and returns its outcome. Stopped is the reason if the
 // tool was stopped for another reason than its time. The outcome then has the
-// output of the tool until then.
+// output of the tool until then. If the tool asks for input, r.form has its
+// form, and the outcome says nothing.
 func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	x := r.x
 	left := x.clock().Until(x.deadline())
@@ -254,6 +287,9 @@ func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	began := time.Now()
 	output, err := r.use(timed)
 	ended := context.Cause(timed)
+	if asks, ok := errors.AsType[*toolset.InputError](err); ok {
+		r.form = &asks.Form
+	}
 	lost := errors.Is(err, sandbox.ErrLost) || errors.Is(err, toolset.ErrLost)
 	slow.Stop()
 	stop()
@@ -298,7 +334,7 @@ func (r *toolRun) publish(ctx context.Context, o run.Outcome) (result, error) {
 	if err := x.readWithReply(ctx, res.minSeq); err != nil {
 		return result{}, err
 	}
-	if s := x.state; s.Phase == run.Held && s.Attempt.ID == x.attemptID {
+	if s := x.state; s.Phase == run.Held && s.Hold.ID == x.attemptID {
 		if res, err = x.publishOutcome(ctx, o); err != nil || res.done {
 			return res, err
 		}

@@ -117,12 +117,12 @@ func (o *toolOffer) addToolset(c Card, glob string) error {
 // toolsFor returns the tools of an agent that tool runs carry out. The tools of
 // toolsets are those on the cards of the toolsets. A toolset without a card is
 // missing. So is one with a problem, unless a run needs it to start.
-func toolsFor(ctx context.Context, w *Worker, def configs.Agent) (*toolOffer, error) {
-	o := &toolOffer{w: w, def: def}
+func toolsFor(ctx context.Context, w *Worker, def configs.Agent) (toolOffer, error) {
+	o := toolOffer{w: w, def: def}
 	for _, name := range def.Tools {
 		err := o.addNamed(ctx, name)
 		if err != nil {
-			return nil, err
+			return o, err
 		}
 	}
 	return o, o.addServers()

@@ -376,19 +376,18 @@ func (s *toolsets) cards(worker string) map[subjects.Agent]Card {
 
 // action returns the action of a call of one of the toolset's tools. Files of
 // the result become artifacts.
-func (t *servedToolset) action(name string, arguments json.RawMessage, a *artifacts) (action, error) {
-	tool, ok := t.tool(name)
+func (t *servedToolset) action(call toolset.Call, a *artifacts) (action, error) {
+	tool, ok := t.tool(call.Tool)
 	if !ok {
-		err := fmt.Errorf("the toolset %s has no tool %q", t.def.Name, name)
+		err := fmt.Errorf("the toolset %s has no tool %q", t.def.Name, call.Tool)
 		if failed := t.failure(); failed != nil {
 			err = fmt.Errorf("%w; its tools are not known: %w", err, failed)
 		}
 		return action{}, err
 	}
-	if err := tool.Check(arguments); err != nil {
+	if err := tool.Check(call.Arguments); err != nil {
 		return action{}, err
 	}
-	call := toolset.Call{Tool: name, Arguments: arguments, Key: a.key()}
 	return action{
 		effect: tool.Effect, key: call.Key, maxResult: configs.DefaultMaxResult,
 		use: func(ctx context.Context) (string, error) {

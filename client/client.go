@@ -64,6 +64,10 @@ var (
 	// ErrNothingToSettle is returned for a decision about a call of a tool
 	// that no person has to settle.
 	ErrNothingToSettle = errors.New("no call of a tool waits for a person")
+	// ErrSettledOtherwise is returned for an answer to a call that may have
+	// taken effect. It is returned too for any other decision about a tool
+	// that asks for input.
+	ErrSettledOtherwise = errors.New("the call is not settled so")
 	// ErrManyToSettle is returned for a decision about a run of which
 	// several calls of tools wait for a person.
 	ErrManyToSettle = errors.New("several calls of tools wait for a person")

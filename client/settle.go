@@ -14,8 +14,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// HeldCall is a call of a tool that may have taken effect. It is held until a
-// person settles it.
+// HeldCall is a call of a tool that is held until a person settles it: it may
+// have taken effect, or its tool asks for input.
 type HeldCall struct {
 	// Run is the tool run of the call.
 	Run subjects.Run `json:"-"`
@@ -24,12 +24,16 @@ type HeldCall struct {
 	Arguments map[string]string `json:"arguments"`
 	// Key is the key under which the tool was called.
 	Key string `json:"key"`
-	// Worker is the worker that began the call and did not report.
-	Worker string `json:"worker"`
-	// Began is the time at which it began.
-	Began time.Time `json:"began"`
-	// Reason says that the call may have taken effect.
+	// Worker is the worker that began the call and did not report. It is
+	// empty if the tool asks for input.
+	Worker string `json:"worker,omitzero"`
+	// Began is the time at which it began, zero if the tool asks for input.
+	Began time.Time `json:"began,omitzero"`
+	// Reason says that the call may have taken effect, or what the tool
+	// asks.
 	Reason string `json:"why"`
+	// Form is what the tool asks, nil if the call may have taken effect.
+	Form *run.Form `json:"form,omitempty"`
 	// Since is the time at which the call was held.
 	Since time.Time `json:"since"`
 	// Until is the time at which the call times out.
@@ -66,17 +70,20 @@ func (c *Client) heldCall(ctx context.Context, r subjects.Run) (h HeldCall, ok b
 		return h, false, err
 	}
 	in := s.Input.Tool
-	return HeldCall{
+	h = HeldCall{
 		Run:       r,
 		Tool:      in.Name,
 		Arguments: provider.NewToolCall("", in.Name, in.Arguments).Arguments,
 		Key:       run.ToolKey(r),
-		Worker:    s.Attempt.Worker,
-		Began:     s.Attempt.Time,
 		Reason:    s.Hold.Why,
+		Form:      s.Hold.Form,
 		Since:     s.Hold.Since,
 		Until:     s.Hold.Until,
-	}, true, nil
+	}
+	if s.Attempt != nil {
+		h.Worker, h.Began = s.Attempt.Worker, s.Attempt.Time
+	}
+	return h, true, nil
 }
 
 // eachHeld calls fn for the timer of each turn and each tool run that is held,
@@ -119,10 +126,11 @@ func heldBy(space subjects.Space, m bus.Stored) (r subjects.Run, held run.HeldTu
 
 // Settle sends a person's decision about a held call of a tool. The path is
 // that of the tool run, or of the run that made the call and has no other held
-// one. Settle sets the attempt of the settlement. The error is ErrUnknownTree,
-// ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or ErrNothingToSettle if
-// there is nothing to settle, and ErrManyToSettle for a run with several held
-// calls.
+// one. Settle sets the attempt of a settlement without one. The error is
+// ErrUnknownTree, ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or
+// ErrNothingToSettle if there is nothing to settle, ErrManyToSettle for a run
+// with several held calls, and ErrSettledOtherwise for a call that is not
+// settled so.
 func (c *Client) Settle(
 	ctx context.Context, tree subjects.Tree, path subjects.Path, settlement run.Settlement,
 ) error {
@@ -139,11 +147,54 @@ func (c *Client) Settle(
 			return err
 		}
 	}
-	if s.Phase != run.Held {
+	switch {
+	case s.Phase != run.Held:
 		return fmt.Errorf("%s: %w: the run is %s", describe(r), ErrNothingToSettle, s.Phase)
+	case settlement.Attempt != "" && settlement.Attempt != s.Hold.ID:
+		return fmt.Errorf("%s: %w: the call that was to be settled waits no longer", describe(r), ErrNothingToSettle)
+	case settlement.As.FillsForm() && s.Hold.Form == nil:
+		return fmt.Errorf("%s: %w: %s (axe settle)", describe(r), ErrSettledOtherwise, s.Hold.Why)
+	case !settlement.As.FillsForm() && s.Hold.Form != nil:
+		return fmt.Errorf("%s: %w: %s (axe answer)", describe(r), ErrSettledOtherwise, s.Hold.Why)
 	}
-	settlement.Attempt = s.Attempt.ID
+	settlement.Attempt = s.Hold.ID
 	return c.writeTo(ctx, r.Settle, settlement)
+}
+
+// HeldForm returns the held call of a tool that asks for input: that of the
+// tool run with the path, or of the run that made the call. The path of the
+// root stands for all runs of the tree. The error is ErrUnknownTree or
+// ErrNothingToSettle if there is none, and ErrManyToSettle if there are
+// several.
+func (c *Client) HeldForm(ctx context.Context, tree subjects.Tree, path subjects.Path) (HeldCall, error) {
+	held, err := c.HeldCalls(ctx, tree)
+	if err != nil {
+		return HeldCall{}, err
+	}
+	held = slices.DeleteFunc(held, func(h HeldCall) bool {
+		above, _, _, _ := h.Run.Path.Parent()
+		return h.Form == nil || !path.IsRoot() && path != h.Run.Path && path != above
+	})
+	switch len(held) {
+	case 0:
+		return HeldCall{}, fmt.Errorf("%s %s: %w: no tool asks for input there", tree, path, ErrNothingToSettle)
+	case 1:
+		return held[0], nil
+	}
+	var runs []subjects.Run
+	for _, h := range held {
+		runs = append(runs, h.Run)
+	}
+	return HeldCall{}, fmt.Errorf("%s %s: %w", tree, path, manyToSettle(runs))
+}
+
+// manyToSettle is ErrManyToSettle with the paths of the runs.
+func manyToSettle(held []subjects.Run) error {
+	var paths []string
+	for _, r := range held {
+		paths = append(paths, r.Path.String())
+	}
+	return fmt.Errorf("%w: name one of the paths %s", ErrManyToSettle, strings.Join(paths, ", "))
 }
 
 // onlyHeldBelow returns the held tool run of a call of the run's last turn. The
@@ -173,9 +224,5 @@ func (c *Client) onlyHeldBelow(ctx context.Context, r subjects.Run, s run.State)
 	case 1:
 		return held[0], of, nil
 	}
-	var paths []string
-	for _, r := range held {
-		paths = append(paths, r.Path.String())
-	}
-	return r, s, fmt.Errorf("%s: %w: name one of the paths %s", describe(r), ErrManyToSettle, strings.Join(paths, ", "))
+	return r, s, fmt.Errorf("%s: %w", describe(r), manyToSettle(held))
 }

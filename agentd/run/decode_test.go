@@ -268,6 +268,15 @@ func TestDecode(t *testing.T) {
 			`{"attempt":"x","as":"done","text":"paid","by":"ann"}`,
 			run.Settled{Meta: m, Settlement: run.Settlement{Attempt: "x", As: run.SettleDone, Text: "paid", By: "ann"}},
 		},
+		{
+			"answer to a form",
+			subjects.Address{Kind: subjects.Settle},
+			`{"attempt":"f","as":"answer","answers":{"q":{"city":"Bern"}}}`,
+			run.Settled{Meta: m, Settlement: run.Settlement{
+				Attempt: "f", As: run.SettleAnswer,
+				Answers: map[string]json.RawMessage{"q": json.RawMessage(`{"city":"Bern"}`)},
+			}},
+		},
 		{"malformed settlement", subjects.Address{Kind: subjects.Settle}, `yes`, nil},
 		{"settlement of no kind", subjects.Address{Kind: subjects.Settle}, `{"as":"perhaps"}`, nil},
 		{"interrupt", subjects.Address{Kind: subjects.Interrupt}, "", run.Interrupted{Meta: m}},

@@ -32,8 +32,8 @@ const (
 	// EntryStarted says that a worker begins to carry out a tool with the
 	// effect ToolOnce.
 	EntryStarted EntryKind = "started"
-	// EntryHeld says that a tool may have taken effect, and that its run
-	// waits for a person.
+	// EntryHeld says that a tool may have taken effect, or asks for input,
+	// and that its run waits for a person.
 	EntryHeld EntryKind = "held"
 )
 
@@ -111,6 +111,9 @@ type Entry struct {
 
 	// Attempt is the attempt that an EntryStarted begins.
 	Attempt *Attempt `json:"attempt,omitempty"`
+	// Form is what the tool of an EntryHeld asks. It is nil if the tool may
+	// have taken effect.
+	Form *Form `json:"form,omitempty"`
 }
 
 // Start has the settings that a run was started with. Its later turns use them
@@ -418,6 +421,8 @@ func DecodeEntry(b []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("log entry %d: a start of a tool needs its attempt and has no calls", e.Index)
 	case e.Kind == EntryHeld && (e.End == nil || e.Until.IsZero() || len(e.Calls) > 0):
 		return Entry{}, fmt.Errorf("log entry %d: a held tool needs its reason and an end, and has no calls", e.Index)
+	case e.Form != nil && (e.Kind != EntryHeld || e.Form.ID == ""):
+		return Entry{}, fmt.Errorf("log entry %d: a form needs a held tool and an id", e.Index)
 	case e.Kind == EntryEnded && (e.End == nil || len(e.Calls) > 0):
 		return Entry{}, fmt.Errorf("log entry %d: an end needs its reason and has no calls", e.Index)
 	case (e.Kind == EntryIdle || e.Kind == EntryFinal) && (e.Answer == nil || len(e.Calls) > 0):

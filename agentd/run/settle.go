@@ -7,21 +7,27 @@ import (
 )
 
 // HeldTool says that a tool run waits for a person: its call may have taken
-// effect, and its settings ask a person then.
+// effect, and its settings ask a person then, or its tool asks for input.
 type HeldTool struct {
+	// ID is the id of the attempt or of the form that it is about.
+	ID string
 	// Since is the stream's time of the entry by which the run is held.
 	Since time.Time
 	// Until is the time at which the run times out.
 	Until time.Time
 	// Why says that the call may have taken effect, and which worker began
-	// it.
+	// it, or what the tool asks.
 	Why string
+	// Form is what the tool asks, nil for a call that may have taken
+	// effect.
+	Form *Form
 }
 
-// SettleAs says how a person settles a call that may have taken effect.
+// SettleAs says how a person settles a held call.
 type SettleAs string
 
-// The ways to settle a call.
+// The ways to settle a call: the first three if it may have taken effect, the
+// other two if its tool asks for input.
 const (
 	// SettleDone: the call has taken effect. Its result is the person's
 	// text.
@@ -30,18 +36,29 @@ const (
 	SettleAgain SettleAs = "again"
 	// SettleFail: the run that called the tool fails.
 	SettleFail SettleAs = "fail"
+	// SettleAnswer: the tool is called again, with the person's answers.
+	SettleAnswer SettleAs = "answer"
+	// SettleDecline: the tool is called again, and told that the person
+	// gives no answers.
+	SettleDecline SettleAs = "decline"
 )
+
+// FillsForm reports whether the decision is about a form. No other one is.
+func (a SettleAs) FillsForm() bool { return a == SettleAnswer || a == SettleDecline }
 
 // Settlement is a person's decision about a held tool run. It is the body of a
 // message.
 type Settlement struct {
-	// Attempt is the id of the attempt that it is about. Empty is the
-	// attempt for which the run is held.
+	// Attempt is the id of the attempt or of the form that it is about.
+	// Empty is the one for which the run is held.
 	Attempt string   `json:"attempt,omitzero"`
 	As      SettleAs `json:"as"`
 	// Text is the result of the call for SettleDone, and the reason for
 	// SettleFail. The run's model, or the caller of the run, reads it.
 	Text string `json:"text,omitzero"`
+	// Answers are JSON objects, by the keys of the form's questions, for
+	// SettleAnswer.
+	Answers map[string]json.RawMessage `json:"answers,omitempty"`
 	// By is the name of the person.
 	By string `json:"by,omitzero"`
 }
@@ -54,31 +71,41 @@ func DecodeSettlement(b []byte) (Settlement, error) {
 		return Settlement{}, fmt.Errorf("settlement: %w", err)
 	}
 	switch d.As {
-	case SettleDone, SettleAgain, SettleFail:
+	case SettleDone, SettleAgain, SettleFail, SettleAnswer, SettleDecline:
 		return d, nil
 	}
-	return Settlement{}, fmt.Errorf("settlement: as must be done, again or fail, got %q", d.As)
+	return Settlement{}, fmt.Errorf("settlement: as must be done, again, fail, answer or decline, got %q", d.As)
 }
 
-// holdTool folds the entry by which a tool run waits for a person.
+// holdTool folds the entry by which a tool run waits for a person. An attempt
+// is over if the tool asked for input in it.
 func holdTool(s State, e ToolHeld) (State, error) {
 	before := s.Phase
 	s, err := s.append(e.Meta, e.Entry)
 	if err != nil || s.Ended() {
 		return s, err
 	}
-	if before != Ready || s.Input.Tool == nil || s.Attempt == nil {
+	form := e.Entry.Form
+	if before != Ready || s.Input.Tool == nil || s.Attempt == nil && form == nil {
 		return s, fmt.Errorf("%w: log message %d holds a run that has no attempt at a tool", ErrCorrupt, e.Seq)
 	}
-	s.Hold = &HeldTool{Since: e.Time, Until: e.Entry.Until, Why: e.Entry.End.Text}
+	s.Hold = &HeldTool{Since: e.Time, Until: e.Entry.Until, Why: e.Entry.End.Text, Form: form}
+	if form == nil {
+		s.Hold.ID = s.Attempt.ID
+	} else {
+		s.Hold.ID, s.Attempt = form.ID, nil
+	}
 	s.Phase, s.Owner, s.MayBeginAgain = Held, e.Entry.Trigger, false
 	return s, nil
 }
 
 // settled folds a person's decision about a held tool run. The first one about
-// an attempt counts.
+// an attempt or a form counts.
 func settled(s State, e Settled) State {
-	if s.Phase != Held || s.Hold == nil || e.Attempt != "" && e.Attempt != s.Attempt.ID {
+	if s.Phase != Held || s.Hold == nil || e.Attempt != "" && e.Attempt != s.Hold.ID {
+		return s
+	}
+	if e.As.FillsForm() != (s.Hold.Form != nil) {
 		return s
 	}
 	s.Owner = e.Seq
@@ -89,6 +116,8 @@ func settled(s State, e Settled) State {
 		s.Phase, s.MayBeginAgain = Ready, true
 	case SettleFail:
 		s.Phase, s.End = Failed, End{Kind: KindUnknown, Text: textSettledAsFailed(s.Hold.Why, e.Text)}
+	case SettleAnswer, SettleDecline:
+		s.Phase, s.Filled = Ready, s.Hold.Form.fill(e.Settlement)
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -52,7 +53,17 @@ func (h *toolEvents) held() {
 	}})
 }
 
-// settled is a person's settlement of an attempt. It returns its sequence.
+// asked puts on the log that the run waits for the answers to a form.
+func (h *toolEvents) asked(form run.Form) {
+	h.index++
+	h.apply(run.ToolHeld{Meta: h.meta(), Entry: run.Entry{
+		Index: h.index, Kind: run.EntryHeld, Trigger: 1, Until: epoch.Add(time.Hour),
+		End: &run.End{Text: form.String()}, Form: &form,
+	}})
+}
+
+// settled is a person's settlement of an attempt or a form. It returns its
+// sequence.
 func (h *toolEvents) settled(as run.SettleAs, attempt string) uint64 {
 	h.apply(run.Settled{Meta: h.meta(), Settlement: run.Settlement{As: as, Attempt: attempt, Text: "a text"}})
 	return h.seq
@@ -75,7 +86,7 @@ func TestSettledAgain(t *testing.T) {
 	h.begun("one")
 	h.held()
 	h.want(run.Held, 1, run.HoldTool{HeldTool: run.HeldTool{
-		Since: epoch.Add(3 * time.Second), Until: epoch.Add(time.Hour), Why: "who knows",
+		ID: "one", Since: epoch.Add(3 * time.Second), Until: epoch.Add(time.Hour), Why: "who knows",
 	}})
 	h.settled(run.SettleDone, "zero")
 	if h.state.Phase != run.Held {
@@ -99,6 +110,58 @@ func TestSettledAgain(t *testing.T) {
 	}
 	done := h.settled(run.SettleDone, "two")
 	h.want(run.Completed, done, run.PublishSettled{Result: "a text"})
+}
+
+// TestSettledForm: a tool that asks for input is held without an attempt, and
+// called again with the first answers to its form. An attempt in which it asked
+// is over. The answers stay until the tool asks again. A form is not settled as
+// an attempt is, nor an attempt as a form.
+func TestSettledForm(t *testing.T) {
+	one := run.Form{ID: "f1", State: "s1", Questions: []run.Question{{Key: "a", Text: "Which city?"}}}
+	two := run.Form{ID: "f2", Questions: []run.Question{{Key: "a", Text: "Why?"}, {Key: "b", Text: "When?"}}}
+	h := &toolEvents{t: t}
+	h.called()
+	h.begun("one")
+	h.asked(one)
+	h.want(run.Held, 1, run.HoldTool{HeldTool: *h.state.Hold})
+	if h.state.Attempt != nil || h.state.Hold.Why != "the tool asks: Which city?" || h.state.Hold.ID != "f1" {
+		t.Errorf("held for %q with the id %q and the attempt %+v, want the question, f1 and none",
+			h.state.Hold.Why, h.state.Hold.ID, h.state.Attempt)
+	}
+	for _, as := range []run.SettleAs{run.SettleDone, run.SettleAgain, run.SettleFail} {
+		h.settled(as, "f1")
+	}
+	h.settled(run.SettleAnswer, "one")
+	if h.state.Phase != run.Held {
+		t.Fatalf("a settlement that is no answer to the form made the run %v, want it %v", h.state.Phase, run.Held)
+	}
+	answers := map[string]json.RawMessage{"a": json.RawMessage(`{"city":"Bern"}`)}
+	h.apply(run.Settled{Meta: h.meta(), Settlement: run.Settlement{As: run.SettleAnswer, Answers: answers}})
+	answered := h.seq
+	h.want(run.Ready, answered, run.CallTool{})
+	h.settled(run.SettleDecline, "f1")
+	filled := h.state.Filled
+	city := string(filled.Answers["a"])
+	if filled.ID != "f1" || filled.State != "s1" || filled.Declined || city != `{"city":"Bern"}` {
+		t.Errorf("the form is filled as %+v, want with the first answer", filled)
+	}
+	h.begun("two")
+	h.held()
+	h.settled(run.SettleAnswer, "two")
+	if h.state.Phase != run.Held || h.state.Filled != filled {
+		t.Fatalf("an answer to an attempt made the run %v with %+v, want it %v with the first answers",
+			h.state.Phase, h.state.Filled, run.Held)
+	}
+	h.settled(run.SettleAgain, "two")
+	h.asked(two)
+	if want := "the tool asks 2 questions: Why? …"; h.state.Hold.Why != want {
+		t.Errorf("held for %q, want %q", h.state.Hold.Why, want)
+	}
+	declined := h.settled(run.SettleDecline, "")
+	h.want(run.Ready, declined, run.CallTool{})
+	if !h.state.Filled.Declined || h.state.Filled.ID != "f2" {
+		t.Errorf("the second form is filled as %+v, want it declined", h.state.Filled)
+	}
 }
 
 // TestSettledFailed: after the settlement "fail" the run owes its failure. A

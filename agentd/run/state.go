@@ -83,6 +83,9 @@ type State struct {
 	// Hold says why and until when a tool run waits for a person. It stays
 	// until a worker begins the tool again. It is nil for any other run.
 	Hold *HeldTool
+	// Filled is the last form of the tool with a person's answers, nil if
+	// no person has filled one in.
+	Filled *FilledForm
 	// MayBeginAgain says that a person has asked for another attempt at the
 	// tool, and that no worker has begun it yet.
 	MayBeginAgain bool

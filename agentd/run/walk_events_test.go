@@ -59,16 +59,19 @@ func (w *walker) draw(t *rapid.T) run.Event {
 			Index: w.index(t), Kind: run.EntryHeld, Trigger: max(1, s.Owner), Until: m.Time.Add(time.Hour),
 			End: &run.End{Kind: run.KindUnknown, Text: "who knows"},
 		}
+		if rapid.Bool().Draw(t, "asks") {
+			e.Form = &run.Form{ID: fmt.Sprint("form", m.Seq)}
+		}
 		return run.ToolHeld{Meta: m, Entry: e}
 	case "settled":
 		ids := []string{"", "another"}
-		if s.Attempt != nil {
-			ids = append(ids, s.Attempt.ID)
+		if s.Hold != nil {
+			ids = append(ids, s.Hold.ID)
 		}
 		return run.Settled{Meta: m, Settlement: run.Settlement{
 			Attempt: rapid.SampledFrom(ids).Draw(t, "attempt"),
 			As: rapid.SampledFrom([]run.SettleAs{
-				run.SettleAgain, run.SettleAgain, run.SettleDone, run.SettleFail,
+				run.SettleAgain, run.SettleAgain, run.SettleDone, run.SettleFail, run.SettleAnswer, run.SettleDecline,
 			}).Draw(t, "as"),
 		}}
 	case "answered":

@@ -84,14 +84,15 @@ func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 }
 
 // checkSettled: a tool run that waits for a person goes on only by a settlement
-// of its last attempt, or ends. Another attempt may begin only after the
-// settlement "again", once.
+// of its last attempt or form, or ends. An attempt that may have taken effect is
+// followed by another one only after the settlement "again", once.
 func checkSettled(t *rapid.T, before, after run.State, e run.Event) {
 	if before.Input.Tool == nil || before.Seq == after.Seq {
 		return
 	}
 	settlement, settled := e.(run.Settled)
-	fits := settled && before.Phase == run.Held && (settlement.Attempt == "" || settlement.Attempt == before.Attempt.ID)
+	fits := settled && before.Phase == run.Held && (settlement.Attempt == "" || settlement.Attempt == before.Hold.ID) &&
+		settlement.As.FillsForm() == (before.Hold.Form != nil)
 	if before.Phase == run.Held && after.Phase != run.Held && !fits {
 		_, stored := e.(run.OutcomeStored)
 		_, ended := e.(run.Ended)
@@ -102,6 +103,7 @@ func checkSettled(t *rapid.T, before, after run.State, e run.Event) {
 	}
 	wants := map[run.SettleAs]run.Phase{
 		run.SettleDone: run.Completed, run.SettleAgain: run.Ready, run.SettleFail: run.Failed,
+		run.SettleAnswer: run.Ready, run.SettleDecline: run.Ready,
 	}
 	switch {
 	case fits && (after.Phase != wants[settlement.As] || after.Owner != settlement.Seq):
@@ -110,6 +112,9 @@ func checkSettled(t *rapid.T, before, after run.State, e run.Event) {
 		t.Fatalf("a settlement that fits no attempt made the run %v", after.Phase)
 	case after.MayBeginAgain && !before.MayBeginAgain && (!fits || settlement.As != run.SettleAgain):
 		t.Fatalf("%T lets the tool begin again", e)
+	}
+	if fits && settlement.As.FillsForm() && after.Filled.ID != before.Hold.ID {
+		t.Fatalf("an answer to the form %s fills in %s", before.Hold.ID, after.Filled.ID)
 	}
 	if _, started := e.(run.ToolStarted); started && after.MayBeginAgain && !after.Ended() {
 		t.Fatal("the tool may begin a third time")

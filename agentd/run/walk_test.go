@@ -186,7 +186,7 @@ func mustRefuse(s run.State, e run.Event) bool {
 		index, started = e.Entry.Index, true
 	case run.ToolHeld:
 		index, started = e.Entry.Index, true
-		if !s.Ended() && s.Attempt == nil {
+		if !s.Ended() && s.Attempt == nil && e.Entry.Form == nil {
 			return true
 		}
 	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Settled, run.Interrupted,

@@ -66,7 +66,8 @@ func command() *cobra.Command {
 	root.AddCommand(treeCommand(submitCommand), treeCommand(cli.WaitCommand), treeCommand(cli.CancelCommand))
 	root.AddCommand(sendCommand(), mailCommand(), treeCommand(cli.KillCommand))
 	root.AddCommand(interruptCommand(), forkCommand(), pendingCommand(), approveCommand(), denyCommand())
-	root.AddCommand(settleCommand(), mcpCommand(), toolsCommand(), artifactsCommand(), artifactCommand())
+	root.AddCommand(settleCommand(), answerCommand(), mcpCommand())
+	root.AddCommand(toolsCommand(), artifactsCommand(), artifactCommand())
 	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), benchCommand(), benchPartCommand(), versionCommand())
 	return root
 }

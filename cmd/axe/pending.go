@@ -24,12 +24,13 @@ withholds it, and the run reads the reason. Without a decision the agent's
 supervision.on_timeout applies.
 
 A call of a tool waits if it may have taken effect, and the agent's file says
-on_unknown = "ask". axe settle says what became of it. With an ID the list shows
-one tree only.
+on_unknown = "ask". axe settle says what became of it. A call waits too if its
+tool asks for input. axe answer gives it. With an ID the list shows one tree
+only.
 
 -o json prints an object a line. For a turn: tree, path, agent, turn, why, said,
 calls, since and until. For a call: tree, path, agent, tool, arguments, key,
-worker, began, why, since and until.`
+worker, began, why, form, since and until.`
 
 	pendingExamples = `  axe pending
   axe pending 5Rt0yAkYxJ -o json | jq -r .why`
@@ -108,9 +109,15 @@ func printHeldTurn(stdout io.Writer, p client.HeldTurn) {
 func printHeldCall(stdout io.Writer, p client.HeldCall) {
 	fmt.Fprintf(stdout, "%s %s: %s of %s, until %s\n",
 		p.Run.Tree, p.Run.Path, p.Tool, p.Run.Agent, p.Until.Local().Format(time.DateTime))
-	fmt.Fprintf(stdout, "  it may have taken effect: worker %s began it %s ago and did not report (key %s)\n",
-		p.Worker, max(0, time.Since(p.Began)).Round(time.Second), p.Key)
+	if p.Form == nil {
+		fmt.Fprintf(stdout, "  it may have taken effect: worker %s began it %s ago and did not report (key %s)\n",
+			p.Worker, max(0, time.Since(p.Began)).Round(time.Second), p.Key)
+	}
 	fmt.Fprintf(stdout, "  %s%s\n", p.Tool, cli.Printable(arguments(p.Arguments)))
+	if p.Form != nil {
+		fmt.Fprintln(stdout, "  it asks for input (axe answer):")
+		printForm(stdout, p.Form)
+	}
 }
 
 // arguments prints the arguments of a tool call on one line, sorted by name.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/toolset"
 )
@@ -61,18 +63,59 @@ func TestCallErrors(t *testing.T) {
 	})
 }
 
-// TestCallAsks: a tool that asks for input is an error, over the protocol that
-// has results for it and over the one before.
+// TestCallAsks: the questions of a tool that asks for input come in the order of
+// their keys. A call with the answers has the arguments, the key and the state
+// of the first one, whichever connection makes it. A person who declines all
+// questions is no error of axe's. Over the protocol before, a server asks within
+// the call, and axe refuses.
 func TestCallAsks(t *testing.T) {
 	transports(t, func(t *testing.T, def configs.Toolset) {
 		t.Helper()
-		err := callError(t, open(t, def), "ask", `{}`)
-		want := "the tool asks for input"
-		if strings.HasSuffix(t.Name(), "2025-11-25") {
-			want = "elicitation" // a request of the server, which axe refuses
+		err := callError(t, open(t, def), "ask", `{"a":1}`)
+		if errors.Is(err, toolset.ErrLost) {
+			t.Errorf("error %v, want one that is not lost", err)
 		}
-		if !strings.Contains(err.Error(), want) || errors.Is(err, toolset.ErrLost) {
-			t.Errorf("error %v, want %q", err, want)
+		if strings.HasSuffix(t.Name(), "2025-11-25") {
+			if want := "does not support"; !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want %q", err, want)
+			}
+			return
+		}
+		asks, ok := errors.AsType[*toolset.InputError](err)
+		if !ok {
+			t.Fatalf("error %v, want the tool's questions", err)
+		}
+		want := run.Form{State: "s", Questions: []run.Question{
+			{Key: "p", Text: "log in", URL: "https://example.com/login"},
+			{Key: "q", Text: "which city?", Schema: json.RawMessage(`{"type":"object"}`)},
+		}}
+		if diff := cmp.Diff(want, asks.Form); diff != "" {
+			t.Errorf("form (-want +got):\n%s", diff)
+		}
+		city := map[string]json.RawMessage{"q": json.RawMessage(`{"city":"Bern"}`)}
+		for _, tt := range []struct {
+			filled *run.FilledForm
+			want   string
+		}{
+			{
+				&run.FilledForm{Form: want, Declined: true},
+				`s {"p":{"action":"decline"},"q":{"action":"decline"}} {"a":1} tree.r-1-0`,
+			},
+			{
+				&run.FilledForm{Form: want, Answers: city},
+				`s {"p":{"action":"accept"},"q":{"action":"accept","content":{"city":"Bern"}}} {"a":1} tree.r-1-0`,
+			},
+		} {
+			call := toolset.Call{Tool: "ask", Arguments: json.RawMessage(`{"a":1}`), Key: "tree.r-1-0"}
+			call.Filled = tt.filled
+			if res, err := open(t, def).Call(t.Context(), call); err != nil || res.Text != tt.want {
+				t.Errorf("with the answers: %q, %v, want %q", res.Text, err, tt.want)
+			}
+		}
+		half := &run.FilledForm{Form: want}
+		_, err = open(t, def).Call(t.Context(), toolset.Call{Tool: "ask", Filled: half})
+		if want := `the answer to "q" is no JSON object`; !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("without an answer: %v, want %q", err, want)
 		}
 	})
 }
@@ -92,12 +135,15 @@ func TestCallUnknownResult(t *testing.T) {
 	rawServers(t, func(t *testing.T, s *Set) {
 		t.Helper()
 		for result, want := range map[string]string{
-			`{"resultType":"task","taskId":"7","status":"working","pollIntervalMs":50}`: "task of the server",
-			`{"task":{"taskId":"7","status":"working"}}`:                                "task of the server",
-			`{"resultType":"parcel","content":[]}`:                                      `type "parcel"`,
-			`{"resultType":"input_required","inputRequests":{},"requestState":"s"}`:     "asks for input",
-			`{"toolResult":"old"}`:                                                      "without content",
-			`{"content":"text"}`:                                                        "malformed",
+			`{"resultType":"task","taskId":"7","status":"working","pollIntervalMs":50}`:     "task of the server",
+			`{"task":{"taskId":"7","status":"working"}}`:                                    "task of the server",
+			`{"resultType":"parcel","content":[]}`:                                          `type "parcel"`,
+			`{"resultType":"input_required","inputRequests":{},"requestState":"s"}`:         "called again later",
+			`{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}}}`: `input by "roots/list"`,
+			`{"resultType":"input_required","inputRequests":{"k":{"method":"elicitation/create",` +
+				`"params":{"mode":"smoke","message":"?"}}}}`: `in the mode "smoke"`,
+			`{"toolResult":"old"}`: "without content",
+			`{"content":"text"}`:   "malformed",
 		} {
 			err := callError(t, s, "a", `{"result":`+result+`}`)
 			if !strings.Contains(err.Error(), want) {

@@ -191,10 +191,16 @@ func serverWith(o *mcp.ServerOptions) *mcp.Server {
 		_, _ = report.Write([]byte("e"))
 		return textResult("cancelled"), report.Close()
 	})
-	s.AddTool(tool("ask"), func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"q": &mcp.ElicitParams{
-			Message: "which city?", RequestedSchema: map[string]any{"type": "object"},
-		}}, RequestState: "s"}, nil
+	s.AddTool(tool("ask"), func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if req.Params.RequestState != "" {
+			b, err := json.Marshal(req.Params.InputResponses)
+			return textResult(fmt.Sprintf("%s %s %s %v", req.Params.RequestState, b, req.Params.Arguments,
+				req.Params.Meta[KeyMeta])), err
+		}
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{
+			"q": &mcp.ElicitParams{Message: "which city?", RequestedSchema: map[string]any{"type": "object"}},
+			"p": &mcp.ElicitParams{Mode: "url", Message: "log in", URL: "https://example.com/login"},
+		}, RequestState: "s"}, nil
 	})
 	s.AddTool(tool("grow"), func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		s.AddTool(tool("grown"), nil)

@@ -16,6 +16,9 @@ type answer struct {
 	Content    []content       `json:"content"`
 	Structured json.RawMessage `json:"structuredContent"`
 	IsError    bool            `json:"isError"`
+	// Requests and State are those of a result that asks for input.
+	Requests map[string]inputRequest `json:"inputRequests"`
+	State    string                  `json:"requestState"`
 	// Task is the task of a result of the protocol 2025-11-25.
 	Task json.RawMessage `json:"task"`
 }
@@ -61,13 +64,12 @@ func resultOf(tool string, raw json.RawMessage) (toolset.Result, error) {
 
 // unfinished is the error of a result that is not the end of its call.
 //
-// This is the place for calls that take longer than one request. A result that
-// asks for input could hold its run with the form, and a task could be asked
-// for by a timer. Until then both are errors.
+// This is the place for calls that take longer than one request. A task could
+// be asked for by a timer. Until then it is an error.
 func (a *answer) unfinished() error {
 	switch {
 	case a.Type == "input_required":
-		return errors.New("the tool asks for input, which axe cannot give it")
+		return a.needsInput()
 	case a.Type == "task", a.Type == "" && a.Task != nil && a.Content == nil:
 		return errors.New("the tool goes on as a task of the server, which axe cannot follow: " +
 			"it may take effect, and its result is not known")

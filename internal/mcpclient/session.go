@@ -52,15 +52,18 @@ type session struct {
 func (s *Set) dial(ctx context.Context) (*session, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "axe", Version: version()}, &mcp.ClientOptions{
 		Logger: s.log,
-		// Axe offers a server neither roots nor sampling nor
-		// elicitation.
-		Capabilities: &mcp.ClientCapabilities{},
+		// Axe offers a server neither roots nor sampling. It answers
+		// questions between two calls (withoutInput).
+		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{
+			Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{},
+		}},
 		// Results that ask for input are for resultOf.
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			pause.Notify(s.changed)
 		},
 	})
+	client.AddSendingMiddleware(withoutInput)
 	to := s.newServer()
 	conn, err := client.Connect(ctx, to, nil)
 	if err != nil {
@@ -138,11 +141,21 @@ func (c *session) close() {
 // call asks the server to carry out a tool, and returns the JSON of its result.
 func (c *session) call(ctx context.Context, call toolset.Call) (json.RawMessage, error) {
 	c.describe(ctx)
+	answers, err := responses(call.Filled)
+	if err != nil {
+		return nil, err
+	}
+	var state string
+	if call.Filled != nil {
+		state = call.Filled.State
+	}
 	return request(ctx, func(ctx context.Context) error {
 		_, err := c.client.CallTool(ctx, &mcp.CallToolParams{
-			Meta:      mcp.Meta{KeyMeta: call.Key},
-			Name:      call.Tool,
-			Arguments: call.Arguments,
+			Meta:           mcp.Meta{KeyMeta: call.Key},
+			Name:           call.Tool,
+			Arguments:      call.Arguments,
+			InputResponses: answers,
+			RequestState:   state,
 		})
 		return err
 	})

@@ -53,6 +53,18 @@ func Unsettled(timeout, unknown string) string {
 	return timeout + ": no person has settled the call: " + unknown
 }
 
+// Unanswered is the error of a tool run that reached its deadline while a person
+// was to answer its tool. Question says what the tool asks.
+func Unanswered(timeout, question string) string {
+	return timeout + ": no person has answered: " + question
+}
+
+// NoPerson is the error of a call of a tool that asks for input where no person
+// can answer.
+func NoPerson(question string) string {
+	return question + ": nobody can answer it here"
+}
+
 // Unapproved is the error of a run that reached its deadline while a person was
 // to approve of its turn.
 func Unapproved(timeout string) string {

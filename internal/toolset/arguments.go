@@ -14,27 +14,37 @@ import (
 // tool's schema. A schema that refers to other documents, or that this process
 // cannot read, fits all arguments: the server of the tool checks them then.
 func (t Tool) Check(arguments json.RawMessage) error {
-	resolved := t.resolved()
+	resolved := resolve(t.Schema)
 	if resolved == nil {
 		return nil
 	}
-	var value map[string]any
-	if err := json.Unmarshal(arguments, &value); err != nil || value == nil {
+	value, ok := object(arguments)
+	if !ok {
 		return errors.New("the arguments must be a JSON object")
 	}
-	if err := resolved.Validate(value); err != nil {
-		return fmt.Errorf(
-			"the arguments do not fit the tool's schema: %s",
-			strings.TrimPrefix(err.Error(), "validating root: "),
-		)
+	if err := validate(resolved, value); err != nil {
+		return fmt.Errorf("the arguments do not fit the tool's schema: %w", err)
 	}
 	return nil
 }
 
-// resolved returns the tool's schema, nil if it cannot be read.
-func (t Tool) resolved() *jsonschema.Resolved {
+// object decodes a JSON object. It returns false for any other text.
+func object(b json.RawMessage) (map[string]any, bool) {
+	var value map[string]any
+	return value, json.Unmarshal(b, &value) == nil && value != nil
+}
+
+func validate(schema *jsonschema.Resolved, value map[string]any) error {
+	if err := schema.Validate(value); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "validating root: "))
+	}
+	return nil
+}
+
+// resolve returns a schema, nil if it cannot be read.
+func resolve(b json.RawMessage) *jsonschema.Resolved {
 	var schema jsonschema.Schema
-	if json.Unmarshal(t.Schema, &schema) != nil {
+	if json.Unmarshal(b, &schema) != nil {
 		return nil
 	}
 	resolved, err := schema.Resolve(nil)

@@ -21,9 +21,9 @@ type Set interface {
 	Changed() <-chan struct{}
 	// Call carries out a tool. The error is for the model: the call failed,
 	// or the tool could not be asked. It wraps ErrLost if the tool was
-	// asked and gave no answer, so that it may have taken effect. If ctx
-	// ends, the call is cancelled, and the result is what there was until
-	// then.
+	// asked and gave no answer, so that it may have taken effect, and an
+	// InputError if the tool goes on only after answers. If ctx ends, the
+	// call is cancelled, and the result is what there was until then.
 	Call(ctx context.Context, c Call) (Result, error)
 	// Close ends what the set has started. It is called once, after the
 	// last call.
@@ -50,6 +50,9 @@ type Call struct {
 	Arguments json.RawMessage
 	// Key is the same for every attempt at the call, and for no other call.
 	Key string
+	// Filled is the form of an earlier attempt with a person's answers, nil
+	// if the tool has not asked.
+	Filled *run.FilledForm
 }
 
 // Result is the result of a call that was carried out.

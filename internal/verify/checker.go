@@ -150,7 +150,7 @@ func (c *Checker) Add(m Message) {
 	case run.Interrupted, run.Approved:
 		c.apply(n, e, m)
 	case run.Settled:
-		e.Text = "" // the state of a node has no texts
+		e.Text, e.Answers = "", nil // the state of a node has no texts
 		c.apply(n, e, m)
 	case run.Returned:
 		c.returned(n, e, m)

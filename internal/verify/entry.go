@@ -26,7 +26,7 @@ func (c *Checker) entry(n *node, e run.Entry, m Message) {
 		case run.EntryStarted:
 			c.attempt(n, m)
 		case run.EntryHeld:
-			c.held(n, m)
+			c.held(n, e, m)
 		case run.EntryEnded:
 		}
 	}
@@ -47,10 +47,10 @@ func (c *Checker) attempt(n *node, m Message) {
 	}
 }
 
-// held checks the entry by which a tool run waits for a person. The tool's
+// held checks the entry by which a tool run waits for a person. The tool or its
 // settings have to ask for that.
-func (c *Checker) held(n *node, m Message) {
-	if in := n.state.Input.Tool; in != nil && in.OnUnknown != run.UnknownAsk {
+func (c *Checker) held(n *node, e run.Entry, m Message) {
+	if in := n.state.Input.Tool; in != nil && e.Form == nil && in.OnUnknown != run.UnknownAsk {
 		c.violate(n.on(m), Effect, "held for a person, though the tool's settings do not ask one")
 	}
 }
@@ -92,6 +92,9 @@ func (c *Checker) foldEntry(n *node, e run.Entry, m Message) {
 	}
 	if e.Kind == run.EntryEnded {
 		n.logEnd = m.Seq
+	}
+	if e.Form != nil {
+		e.Form = &run.Form{ID: e.Form.ID}
 	}
 	c.apply(n, e.Event(run.Meta{Seq: m.Seq, Time: m.Time}), m)
 }

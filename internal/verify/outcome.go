@@ -129,7 +129,7 @@ func (n *node) shrink() {
 // ended checks that a run was free to end with an outcome.
 func (c *Checker) ended(n *node, o run.Outcome, m Message) {
 	here := n.on(m)
-	late := n.state.Hold != nil && n.state.Attempt.Worker == o.Worker
+	late := n.state.Hold != nil && n.state.Attempt != nil && n.state.Attempt.Worker == o.Worker
 	if reason := n.awaits(); reason != "" && late && !n.broken {
 		c.note(here, Effect, "%s by the late report of %s, while %s", o.Status, o.Worker, reason)
 	} else if reason != "" && !n.broken && !fromOutside(o) {

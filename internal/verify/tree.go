@@ -114,7 +114,7 @@ func (n *node) awaits() string {
 		return fmt.Sprintf(text, n.state.Pending(), len(n.state.Turns))
 	case run.Held:
 		if n.state.Hold != nil {
-			return "a person has to settle its call"
+			return "a person has to settle its call, or to answer its tool"
 		}
 		return fmt.Sprintf("turn %d waits for a person to approve of it", len(n.state.Turns))
 	case run.Idle:

@@ -38,7 +38,8 @@ func advice(err error) string {
 		return `axe interrupt makes it wait for mail, and style = "mail" in its agent's file gives it mail tools`
 	case errors.Is(err, client.ErrNotHeld):
 		return "axe pending lists the turns that wait for a person"
-	case errors.Is(err, client.ErrNothingToSettle), errors.Is(err, client.ErrManyToSettle):
+	case errors.Is(err, client.ErrNothingToSettle), errors.Is(err, client.ErrManyToSettle),
+		errors.Is(err, client.ErrSettledOtherwise):
 		return "axe pending lists the calls that wait for a person"
 	case errors.Is(err, client.ErrUnknownDeadLetter):
 		return "axe dead list has the dead letters"

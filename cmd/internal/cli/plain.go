@@ -123,6 +123,10 @@ func settledText(e client.Event) string {
 		return "settled by " + e.By + ": it has taken effect"
 	case run.SettleAgain:
 		return "settled by " + e.By + ": it is called again"
+	case run.SettleAnswer:
+		return "answered by " + e.By
+	case run.SettleDecline:
+		return "declined by " + e.By
 	case run.SettleFail:
 	}
 	return "settled by " + e.By + ": the run fails"

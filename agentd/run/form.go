@@ -1,0 +1,55 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Form is what a tool asks a person before it goes on with its call. The tool
+// run is held until a person has filled it in.
+type Form struct {
+	// ID tells the form from every other one.
+	ID        string     `json:"id"`
+	Questions []Question `json:"questions"`
+	// State is a text of the tool's server. The next request to the server
+	// has it, unchanged.
+	State string `json:"state,omitzero"`
+}
+
+// Question is one question of a form.
+type Question struct {
+	// Key tells the question from the other ones of its form.
+	Key  string `json:"key"`
+	Text string `json:"text"`
+	// Schema is the JSON Schema of the answer, which is an object. It is
+	// empty if the person has nothing to tell but that it is done.
+	Schema json.RawMessage `json:"schema,omitempty"`
+	// URL is a page that the person visits first. It is empty for a
+	// question that is answered here.
+	URL string `json:"url,omitzero"`
+}
+
+// FilledForm is a form with the answers of a person.
+type FilledForm struct {
+	Form
+	// Declined says that the person gives no answers.
+	Declined bool
+	// Answers are JSON objects, by the keys of the questions.
+	Answers map[string]json.RawMessage
+}
+
+// fill returns a form with the answers of a settlement.
+func (f Form) fill(s Settlement) *FilledForm {
+	return &FilledForm{Form: f, Declined: s.As == SettleDecline, Answers: s.Answers}
+}
+
+// String says what the form asks, on one line if its texts have one.
+func (f Form) String() string {
+	switch len(f.Questions) {
+	case 0:
+		return "the tool asks for input"
+	case 1:
+		return "the tool asks: " + f.Questions[0].Text
+	}
+	return fmt.Sprintf("the tool asks %d questions: %s …", len(f.Questions), f.Questions[0].Text)
+}

@@ -1,0 +1,118 @@
+package toolset
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/axebus/axe/agentd/run"
+)
+
+// CheckAnswer returns what is wrong with a person's answer to a question, nil
+// if it fits the question's schema. It is as lenient as Tool.Check.
+func CheckAnswer(q run.Question, answer json.RawMessage) error {
+	value, ok := object(answer)
+	if !ok {
+		return errors.New("the answer must be a JSON object")
+	}
+	resolved := resolve(q.Schema)
+	if resolved == nil {
+		return nil
+	}
+	if err := validate(resolved, value); err != nil {
+		return fmt.Errorf("the answer does not fit the question: %w", err)
+	}
+	return nil
+}
+
+// Field is a field of the answer to a question.
+type Field struct {
+	Name string
+	// Type is a type of JSON Schema, for example "string".
+	Type     string
+	Required bool
+	// Choices are the only values, if there are any.
+	Choices     []string
+	Description string
+}
+
+// FieldsOf returns the fields of the answer to a question, sorted by name. It
+// returns none for a question without a schema, or with one that it cannot
+// read.
+func FieldsOf(q run.Question) []Field {
+	schema := questionSchema(q)
+	var all []Field
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		p := schema.Properties[name]
+		f := Field{
+			Name: name, Type: cmp.Or(p.Type, "string"), Required: slices.Contains(schema.Required, name),
+			Description: cmp.Or(p.Description, p.Title),
+		}
+		for _, e := range p.Enum {
+			f.Choices = append(f.Choices, fmt.Sprint(e))
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// questionSchema returns the schema of a question, an empty one if it has none that
+// can be read.
+func questionSchema(q run.Question) jsonschema.Schema {
+	var schema jsonschema.Schema
+	if json.Unmarshal(q.Schema, &schema) != nil {
+		return jsonschema.Schema{}
+	}
+	return schema
+}
+
+// ParseFields returns the JSON object of fields like NAME=VALUE. The question's
+// schema says which of them are numbers, truth values or lists with commas. Any
+// other field is a string.
+func ParseFields(q run.Question, fields []string) (json.RawMessage, error) {
+	schema := questionSchema(q)
+	object := map[string]any{}
+	for _, f := range fields {
+		name, value, ok := strings.Cut(f, "=")
+		if !ok {
+			return nil, fmt.Errorf("%q must be a field like NAME=VALUE", f)
+		}
+		typ := ""
+		if p := schema.Properties[name]; p != nil {
+			typ = p.Type
+		}
+		v, err := parseField(typ, value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		object[name] = v
+	}
+	return json.Marshal(object)
+}
+
+// parseField returns the value of a field of a type of JSON Schema.
+func parseField(typ, value string) (any, error) {
+	switch typ {
+	case "boolean":
+		b, err := strconv.ParseBool(value)
+		if err != nil {
+			return nil, fmt.Errorf("must be true or false, got %q", value)
+		}
+		return b, nil
+	case "integer", "number":
+		if _, err := strconv.ParseFloat(value, 64); err != nil || !json.Valid([]byte(value)) {
+			return nil, fmt.Errorf("must be a number, got %q", value)
+		}
+		return json.Number(value), nil
+	case "array":
+		return strings.Split(value, ","), nil
+	}
+	return value, nil
+}
