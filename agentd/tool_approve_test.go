@@ -12,7 +12,7 @@ import (
 )
 
 // TestToolApproval: a turn that uses a tool of approve.tools waits for a
-// person. An approval carries it out, and after a denial the model reads the
+// person. An approval carries it out, with other arguments if it has some. After a denial the model reads the
 // reason. A turn without such a tool does not wait. Without a decision the run
 // fails at its deadline.
 func TestToolApproval(t *testing.T) {
@@ -20,6 +20,11 @@ func TestToolApproval(t *testing.T) {
 	thorough(t)
 	for _, test := range []struct{ name, decision, want, file string }{
 		{"approved", `{"approve":true}`, "c0=wrote 3 bytes to a.txt", "one"},
+		{
+			"changed", `{"approve":true,"arguments":{"0":{"path":"a.txt","content":"other"}}}`,
+			`c0=[A person approved of this call with other arguments: {"path":"a.txt","content":"other"}]` +
+				"\nwrote 5 bytes to a.txt", "other",
+		},
 		{
 			"denied", `{"approve":false,"reason":"not today"}`,
 			"c0=Nothing of this turn was carried out: it was denied. not today", "",

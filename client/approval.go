@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -35,6 +36,11 @@ type HeldTurn struct {
 type ToolCall struct {
 	Tool      string            `json:"tool"`
 	Arguments map[string]string `json:"arguments"`
+	// Call is the number of the call in its turn, from 0.
+	Call int `json:"call"`
+	// TakesArguments says that a person may approve of the call with other
+	// arguments: it is a call of a tool.
+	TakesArguments bool `json:"takes_arguments,omitzero"`
 }
 
 // HeldTurns lists the turns that are held for a person, the oldest first. The
@@ -56,6 +62,24 @@ func (c *Client) HeldTurns(ctx context.Context, tree subjects.Tree) ([]HeldTurn,
 	return all, err
 }
 
+// HeldTurn returns the turn that a run holds. The error is ErrUnknownTree,
+// ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or ErrNotHeld if it holds
+// none.
+func (c *Client) HeldTurn(ctx context.Context, tree subjects.Tree, path subjects.Path) (HeldTurn, error) {
+	r, err := c.findActive(ctx, tree, path)
+	if err != nil {
+		return HeldTurn{}, err
+	}
+	s, err := c.readState(ctx, r)
+	if err != nil {
+		return HeldTurn{}, err
+	}
+	if s.Phase != run.Held || s.Hold != nil {
+		return HeldTurn{}, fmt.Errorf("%s: %w", describe(r), ErrNotHeld)
+	}
+	return heldTurnOf(r, s), nil
+}
+
 // heldTurn reads the turn of a run for which a timer is set. Ok is false if the
 // turn is no longer held.
 func (c *Client) heldTurn(ctx context.Context, r subjects.Run, turn int) (h HeldTurn, ok bool, err error) {
@@ -66,24 +90,31 @@ func (c *Client) heldTurn(ctx context.Context, r subjects.Run, turn int) (h Held
 	if _, ended, err := c.readEnd(ctx, r); err != nil || ended {
 		return h, false, err
 	}
+	return heldTurnOf(r, s), true, nil
+}
+
+// heldTurnOf describes the last turn of a run that holds it.
+func heldTurnOf(r subjects.Run, s run.State) HeldTurn {
+	turn := len(s.Turns)
 	t := s.Turns[turn-1]
-	h = HeldTurn{Run: r, Turn: turn, Reason: t.Why, Text: t.Entry.Answer.Content, Since: t.Time, Until: t.Entry.Timer}
+	h := HeldTurn{Run: r, Turn: turn, Reason: t.Why, Text: t.Entry.Answer.Content, Since: t.Time, Until: t.Entry.Timer}
 	if t.Entry.Approve == "" {
 		h.Supervisor = t.Entry.Review.Agent
 	}
 	for i, tc := range t.Entry.Answer.ToolCalls {
 		if !t.Entry.CallsOf(i)[0].Failed() {
-			h.Calls = append(h.Calls, ToolCall{tc.Name, tc.Arguments})
+			from, _ := t.Entry.CallRange(i)
+			h.Calls = append(h.Calls, ToolCall{tc.Name, tc.Arguments, from, t.Entry.TakesArguments(from)})
 		}
 	}
-	return h, true, nil
+	return h
 }
 
 // Decide sends a person's decision about the turn that a run holds: the turn is
 // carried out, or no call of it is, and the model reads the reason. Decide sets
-// the turn of the approval. The error is ErrUnknownTree, ErrUnknownRun,
-// ErrNotStarted, ErrEnded, ErrCancelled or ErrNotHeld if there is nothing to
-// decide.
+// the turn of an approval without one. The error is ErrUnknownTree,
+// ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or ErrNotHeld if there is
+// nothing to decide, and ErrNoArguments for arguments of a call that takes none.
 func (c *Client) Decide(ctx context.Context, tree subjects.Tree, path subjects.Path, approval run.Approval) error {
 	r, err := c.findActive(ctx, tree, path)
 	if err != nil {
@@ -93,9 +124,15 @@ func (c *Client) Decide(ctx context.Context, tree subjects.Tree, path subjects.P
 	if err != nil {
 		return err
 	}
-	if s.Phase != run.Held || s.Hold != nil {
+	n := len(s.Turns)
+	if s.Phase != run.Held || s.Hold != nil || approval.Turn != 0 && approval.Turn != n {
 		return fmt.Errorf("%s: %w", describe(r), ErrNotHeld)
 	}
-	approval.Turn = len(s.Turns)
+	for _, call := range slices.Sorted(maps.Keys(approval.Arguments)) {
+		if !s.Turns[n-1].Entry.TakesArguments(call) {
+			return fmt.Errorf("%s: call %d of turn %d: %w", describe(r), call, n, ErrNoArguments)
+		}
+	}
+	approval.Turn = n
 	return c.writeTo(ctx, r.Approve, approval)
 }

@@ -61,6 +61,9 @@ var (
 	// ErrNotHeld is returned for a decision about a run that does not wait
 	// for one.
 	ErrNotHeld = errors.New("run is not held for approval")
+	// ErrNoArguments is returned for an approval with arguments for a call
+	// that is no call of a tool, or was refused.
+	ErrNoArguments = errors.New("there is no call of a tool with this number")
 	// ErrNothingToSettle is returned for a decision about a call of a tool
 	// that no person has to settle.
 	ErrNothingToSettle = errors.New("no call of a tool waits for a person")

@@ -261,6 +261,26 @@ func TestDecode(t *testing.T) {
 			`{"approve":true}`,
 			run.Approved{Meta: m, Approval: run.Approval{Approve: true}},
 		},
+		{
+			"approval with arguments",
+			subjects.Address{Kind: subjects.Approve},
+			`{"approve":true,"arguments":{"1":{"sum":2}}}`,
+			run.Approved{Meta: m, Approval: run.Approval{
+				Approve: true, Arguments: map[int]json.RawMessage{1: json.RawMessage(`{"sum":2}`)},
+			}},
+		},
+		{
+			"arguments that are no object",
+			subjects.Address{Kind: subjects.Approve},
+			`{"approve":true,"arguments":{"1":[]}}`,
+			nil,
+		},
+		{
+			"denial with arguments",
+			subjects.Address{Kind: subjects.Approve},
+			`{"approve":false,"arguments":{"1":{}}}`,
+			nil,
+		},
 		{"malformed approval", subjects.Address{Kind: subjects.Approve}, `yes`, nil},
 		{
 			"settlement",

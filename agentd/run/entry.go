@@ -209,6 +209,9 @@ type Call struct {
 	// Arguments is the JSON object of the tool's arguments. It is not
 	// stored: DecodeEntry takes it from the tool call.
 	Arguments json.RawMessage `json:"-"`
+	// Changed says that Arguments are those of a person who approved of the
+	// turn, and not the model's.
+	Changed bool `json:"-"`
 	// Spawn marks a spawned run.
 	Spawn bool `json:"spawn,omitzero"`
 	// AdHoc marks a spawned run without a definition of its own.

@@ -100,6 +100,10 @@ type Approval struct {
 	// held.
 	Turn    int  `json:"turn,omitzero"`
 	Approve bool `json:"approve"`
+	// Arguments are JSON objects that replace the arguments of calls of
+	// tools, by the number of the call in its turn, from 0. The run's model
+	// reads them with the result.
+	Arguments map[int]json.RawMessage `json:"arguments,omitempty"`
 	// Reason says why the turn is denied. The run's model reads it.
 	Reason string `json:"reason,omitzero"`
 	// By is the name of the person.
@@ -118,11 +122,18 @@ type HeldTurn struct {
 	Why string `json:"why"`
 }
 
-// DecodeApproval reads an approval from the body of its message.
+// DecodeApproval reads an approval from the body of its message. It returns an
+// error for a body that is none, and for arguments that are no JSON object or
+// stand beside a denial.
 func DecodeApproval(b []byte) (Approval, error) {
 	var a Approval
 	if err := json.Unmarshal(b, &a); err != nil {
 		return Approval{}, fmt.Errorf("approval: %w", err)
+	}
+	for call, args := range a.Arguments {
+		if !a.Approve || len(args) == 0 || args[0] != '{' {
+			return Approval{}, fmt.Errorf("approval: arguments of call %d: want a JSON object and an approval", call)
+		}
 	}
 	return a, nil
 }
@@ -189,15 +200,39 @@ func hold(s State, owner uint64, until time.Time, why string) State {
 	return s
 }
 
-// approved folds a person's decision.
+// approved folds a person's decision. An approval that has arguments for a call
+// that takes none does nothing: the person did not mean this turn.
 func (s State) approved(e Approved) State {
 	if s.Phase != Held || s.Hold != nil || e.Turn != 0 && e.Turn != len(s.Turns) {
 		return s
 	}
-	if e.Approve {
-		return s.carryOut(e.Meta)
+	if !e.Approve {
+		return s.withhold(e.Seq, refusal(textDenied(e.Reason)))
 	}
-	return s.withhold(e.Seq, refusal(textDenied(e.Reason)))
+	for call := range e.Arguments {
+		if !s.Turns.last().Entry.TakesArguments(call) {
+			return s
+		}
+	}
+	return s.edit(func(t *Turn) { t.Entry.Calls = withArguments(t.Entry.Calls, e.Arguments) }).carryOut(e.Meta)
+}
+
+// TakesArguments reports whether a person who approves of the turn may give the
+// call with a number, from 0, other arguments: whether it makes a tool run.
+func (e Entry) TakesArguments(call int) bool {
+	return call >= 0 && call < len(e.Calls) && e.Calls[call].MakesToolRun()
+}
+
+// withArguments returns calls with the arguments that a person gave.
+func withArguments(calls []Call, given map[int]json.RawMessage) []Call {
+	if len(given) == 0 {
+		return calls
+	}
+	calls = slices.Clone(calls)
+	for i, args := range given {
+		calls[i].Arguments, calls[i].Changed = args, true
+	}
+	return calls
 }
 
 // noAnswerInTime folds the timer of a turn that is under review or held. If the

@@ -102,7 +102,11 @@ func printHeldTurn(stdout io.Writer, p client.HeldTurn) {
 		fmt.Fprintf(stdout, "  it says: %s\n", cli.Printable(p.Text))
 	}
 	for _, c := range p.Calls {
-		fmt.Fprintf(stdout, "  %s%s\n", c.Tool, cli.Printable(arguments(c.Arguments)))
+		number := ""
+		if c.TakesArguments {
+			number = fmt.Sprintf("call %d: ", c.Call)
+		}
+		fmt.Fprintf(stdout, "  %s%s%s\n", number, c.Tool, cli.Printable(arguments(c.Arguments)))
 	}
 }
 

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,10 +43,16 @@ new tree; axe wait ID waits for its answer.`
 run below it, as axe pending lists them. The command returns when the approval
 is stored. The time limits of the turn's calls start then. It is an error if the
 run does not hold a turn (any more). Of two decisions on one turn the first
-counts.`
+counts.
+
+--args gives a call of a tool other arguments: a JSON object, after the number
+of the call and = if the turn has several calls of tools. The model reads them
+with the result. Calls of agents keep their tasks.`
 
 	approveExamples = `  axe pending
-  axe approve 5Rt0yAkYxJ r-1-0 --by ann`
+  axe approve 5Rt0yAkYxJ r-1-0 --by ann
+  axe approve 5Rt0yAkYxJ --args '{"command": "make test"}'
+  axe approve 5Rt0yAkYxJ --args '1={"path": "notes.md"}'`
 
 	denyLong = `Withhold the turn that a run holds: the root of a tree or, with a PATH, a run
 below it, as axe pending lists them. The run goes on and reads the reason as the
@@ -143,10 +151,53 @@ func fork(
 }
 
 func approveCommand() *cobra.Command {
-	return decideCommand("approved", &cobra.Command{
+	approval := &run.Approval{Approve: true}
+	var given []string
+	cmd := &cobra.Command{
 		Use: "approve ID [PATH]", Short: "Carry out the turn that a run holds",
 		Long: approveLong, Example: approveExamples,
-	}, &run.Approval{Approve: true})
+	}
+	cmd.Flags().StringArrayVar(&given, "args", nil, "other arguments of a call, as [CALL=]JSON; may be repeated")
+	return decideCommand("approved", cmd, func(
+		ctx context.Context, s *cli.Session, tree subjects.Tree, path subjects.Path,
+	) (*run.Approval, error) {
+		if len(given) == 0 {
+			return approval, nil
+		}
+		held, err := s.HeldTurn(ctx, tree, path)
+		if err != nil {
+			return nil, err
+		}
+		approval.Turn = held.Turn
+		approval.Arguments, err = otherArguments(held, given)
+		return approval, err
+	}, &approval.By)
+}
+
+// otherArguments parses the values of --args for a held turn.
+func otherArguments(held client.HeldTurn, given []string) (map[int]json.RawMessage, error) {
+	all := map[int]json.RawMessage{}
+	for _, s := range given {
+		number, object, numbered := strings.Cut(s, "=")
+		call, err := strconv.Atoi(strings.TrimSpace(number))
+		if !numbered || err != nil {
+			isOther := func(c client.ToolCall) bool { return !c.TakesArguments }
+			tools := slices.DeleteFunc(slices.Clone(held.Calls), isOther)
+			if len(tools) != 1 {
+				return nil, cli.Usage("the turn has %d calls of tools: --args must be like 0=%s", len(tools), s)
+			}
+			call, object = tools[0].Call, s
+		}
+		var value map[string]any
+		if err := json.Unmarshal([]byte(object), &value); err != nil || value == nil {
+			return nil, cli.Usage("--args: the arguments must be a JSON object, got %s", object)
+		}
+		if _, twice := all[call]; twice {
+			return nil, cli.Usage("--args: call %d has arguments already", call)
+		}
+		all[call] = json.RawMessage(strings.TrimSpace(object))
+	}
+	return all, nil
 }
 
 func denyCommand() *cobra.Command {
@@ -154,16 +205,25 @@ func denyCommand() *cobra.Command {
 	cmd := decideCommand("denied", &cobra.Command{
 		Use: "deny ID [PATH]", Short: "Withhold the turn that a run holds",
 		Long: denyLong, Example: denyExamples,
-	}, denial)
+	}, func(context.Context, *cli.Session, subjects.Tree, subjects.Path) (*run.Approval, error) {
+		return denial, nil
+	}, &denial.By)
 	cmd.Flags().StringVar(&denial.Reason, "reason", "", "the reason, which the run reads")
 	return cmd
 }
 
 // decideCommand makes a command that approves or denies the turn that a run
-// holds.
-func decideCommand(done string, cmd *cobra.Command, approval *run.Approval) *cobra.Command {
-	cmd.Flags().StringVar(&approval.By, "by", os.Getenv("USER"), "your name, for the record")
+// holds. Decision returns the decision about the run. By gets the flag --by.
+func decideCommand(
+	done string, cmd *cobra.Command,
+	decision func(context.Context, *cli.Session, subjects.Tree, subjects.Path) (*run.Approval, error), by *string,
+) *cobra.Command {
+	cmd.Flags().StringVar(by, "by", os.Getenv("USER"), "your name, for the record")
 	decide := func(s *cli.Session, ctx context.Context, tree subjects.Tree, path subjects.Path) error {
+		approval, err := decision(ctx, s, tree, path)
+		if err != nil {
+			return err
+		}
 		return s.Decide(ctx, tree, path, *approval)
 	}
 	return actionCommand(done, cmd, decide)

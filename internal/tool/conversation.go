@@ -75,8 +75,18 @@ func result(at subjects.Path, n int, t run.Turn, i int) (text string, isError bo
 	case !c.HasReply() && !c.Failed():
 		return mailResult(t, from), false
 	default:
-		return Text(c, t.Outcomes[from])
+		text, isError = Text(c, t.Outcomes[from])
+		return changedArguments(c) + text, isError
 	}
+}
+
+// changedArguments tells a model that a person approved of its call with other
+// arguments. It is empty for any other call.
+func changedArguments(c run.Call) string {
+	if !c.Changed {
+		return ""
+	}
+	return fmt.Sprintf("[A person approved of this call with other arguments: %s]\n", c.Arguments)
 }
 
 // undecided is the result of a call of a turn that its supervisor, or a person,

@@ -36,7 +36,7 @@ func advice(err error) string {
 		return "axe wait prints the outcome of the tree, and axe fork continues its conversation in a new one"
 	case errors.Is(err, client.ErrNoMail):
 		return `axe interrupt makes it wait for mail, and style = "mail" in its agent's file gives it mail tools`
-	case errors.Is(err, client.ErrNotHeld):
+	case errors.Is(err, client.ErrNotHeld), errors.Is(err, client.ErrNoArguments):
 		return "axe pending lists the turns that wait for a person"
 	case errors.Is(err, client.ErrNothingToSettle), errors.Is(err, client.ErrManyToSettle),
 		errors.Is(err, client.ErrSettledOtherwise):

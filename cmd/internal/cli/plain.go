@@ -109,6 +109,9 @@ func decisionText(e client.Event) string {
 		if e.By != "" {
 			text += " by " + e.By
 		}
+		if slices.ContainsFunc(e.Entry.Calls, func(c run.Call) bool { return c.Changed }) {
+			text += ", with other arguments"
+		}
 	}
 	if e.Reason != "" {
 		text += ": " + e.Reason

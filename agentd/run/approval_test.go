@@ -1,0 +1,76 @@
+package run_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/provider"
+)
+
+// heldTurn folds a turn with a call of a tool, a call of an agent and a refused
+// call of a tool. A person has to approve of it.
+func heldTurn(t *testing.T) run.State {
+	t.Helper()
+	until := epoch.Add(time.Hour)
+	tool := run.Call{Op: run.OpTool, Agent: "ops", Tool: "pay", Deadline: until}
+	tool.Arguments = json.RawMessage(`{"sum":1}`)
+	refused := tool
+	refused.Error, refused.Kind = "no", run.KindError
+	e := run.Entry{
+		Index: 1, Kind: run.EntryTurn, Trigger: 1, Worker: "w", Start: &run.Start{}, Approve: "it pays", Until: until,
+		Calls:  []run.Call{tool, {Agent: "leaf", Task: "look", Deadline: until}, refused},
+		Answer: &provider.Response{ToolCalls: make([]provider.ToolCall, 3)},
+	}
+	var s run.State
+	for _, event := range []run.Event{
+		run.Called{Meta: run.Meta{Seq: 1, Time: epoch}, Input: run.Input{Task: "a task"}},
+		run.Answered{Meta: run.Meta{Seq: 2, Time: epoch}, Entry: e},
+	} {
+		var err error
+		if s, err = s.Apply(event); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.Phase != run.Held {
+		t.Fatalf("the run is %v, want it %v", s.Phase, run.Held)
+	}
+	return s
+}
+
+// TestApprovedWithArguments: a person may approve of a turn with other arguments
+// for its calls of tools. An approval with arguments for any other call does
+// nothing, and the next one counts.
+func TestApprovedWithArguments(t *testing.T) {
+	held := heldTurn(t)
+	approve := func(s run.State, seq uint64, given map[int]json.RawMessage) run.State {
+		s, err := s.Apply(run.Approved{
+			Meta: run.Meta{Seq: seq, Time: epoch}, Approval: run.Approval{Approve: true, Arguments: given},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	two := json.RawMessage(`{"sum":2}`)
+	for call, name := range map[int]string{1: "an agent", 2: "a refused call", 3: "no call", -1: "no call"} {
+		if s := approve(held, 3, map[int]json.RawMessage{0: two, call: two}); s.Phase != run.Held {
+			t.Errorf("arguments for call %d, %s, made the run %v, want it %v", call, name, s.Phase, run.Held)
+		}
+	}
+	s := approve(approve(held, 3, map[int]json.RawMessage{7: two}), 4, map[int]json.RawMessage{0: two})
+	made, ok := s.Outstanding().Then.(run.CallChildren)
+	if !ok || s.Owner != 4 || len(made.Children) == 0 || string(made.Children[0].Call.Arguments) != `{"sum":2}` ||
+		!made.Children[0].Call.Changed {
+		t.Errorf("the run owes %+v to message %d, want a call of the tool with the person's arguments, to 4",
+			s.Outstanding(), s.Owner)
+	}
+	if before := held.Turns[0].Entry.Calls[0]; before.Changed || string(before.Arguments) != `{"sum":1}` {
+		t.Errorf("the state before has the call %+v, want it unchanged", before)
+	}
+	plain := approve(held, 3, nil)
+	if c := plain.Turns[0].Entry.Calls[0]; c.Changed || string(c.Arguments) != `{"sum":1}` {
+		t.Errorf("an approval without arguments makes the call %+v, want the model's", c)
+	}
+}
