@@ -19,6 +19,8 @@ import (
 type HeldCall struct {
 	// Run is the tool run of the call.
 	Run subjects.Run `json:"-"`
+	// ID is the id of the attempt or of the form that it is held for.
+	ID string `json:"-"`
 	// Tool is the name of the tool, and Arguments are those of the call.
 	Tool      string            `json:"tool"`
 	Arguments map[string]string `json:"arguments"`
@@ -69,9 +71,33 @@ func (c *Client) heldCall(ctx context.Context, r subjects.Run) (h HeldCall, ok b
 	if _, ended, err := c.readEnd(ctx, r); err != nil || ended {
 		return h, false, err
 	}
+	return heldCallOf(r, s), true, nil
+}
+
+// HeldCall returns the call of a tool run that is held. The error is
+// ErrUnknownTree, ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or
+// ErrNothingToSettle if it is not.
+func (c *Client) HeldCall(ctx context.Context, tree subjects.Tree, path subjects.Path) (HeldCall, error) {
+	r, err := c.findActive(ctx, tree, path)
+	if err != nil {
+		return HeldCall{}, err
+	}
+	s, err := c.readState(ctx, r)
+	if err != nil {
+		return HeldCall{}, err
+	}
+	if s.Phase != run.Held || s.Hold == nil {
+		return HeldCall{}, fmt.Errorf("%s: %w", describe(r), ErrNothingToSettle)
+	}
+	return heldCallOf(r, s), nil
+}
+
+// heldCallOf describes the call of a tool run that is held.
+func heldCallOf(r subjects.Run, s run.State) HeldCall {
 	in := s.Input.Tool
-	h = HeldCall{
+	h := HeldCall{
 		Run:       r,
+		ID:        s.Hold.ID,
 		Tool:      in.Name,
 		Arguments: provider.NewToolCall("", in.Name, in.Arguments).Arguments,
 		Key:       run.ToolKey(r),
@@ -83,7 +109,7 @@ func (c *Client) heldCall(ctx context.Context, r subjects.Run) (h HeldCall, ok b
 	if s.Attempt != nil {
 		h.Worker, h.Began = s.Attempt.Worker, s.Attempt.Time
 	}
-	return h, true, nil
+	return h
 }
 
 // eachHeld calls fn for the timer of each turn and each tool run that is held,

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/cmd/internal/cli"
-	"github.com/axebus/axe/internal/toolset"
 )
 
 const (
@@ -92,7 +89,7 @@ func settleForm(
 	done := "declined"
 	if settlement.As == run.SettleAnswer {
 		done = "answered"
-		if settlement.Answers, err = answersTo(held.Form, given); err != nil {
+		if settlement.Answers, err = cli.AnswersTo(held.Form, given); err != nil {
 			return err
 		}
 	}
@@ -102,67 +99,4 @@ func settleForm(
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s %s: %s is %s\n", name, t.Tree, held.Run.Path, held.Tool, done)
 	return nil
-}
-
-// answersTo returns the answers to a form, by the keys of its questions.
-func answersTo(form *run.Form, given []string) (map[string]json.RawMessage, error) {
-	if len(given) == 0 {
-		return nil, cli.Usage("the answer is missing: %s (axe pending lists its fields)", form)
-	}
-	answers := map[string]json.RawMessage{}
-	switch one := len(form.Questions) == 1; {
-	case !strings.HasPrefix(strings.TrimSpace(given[0]), "{") && one:
-		b, err := toolset.ParseFields(form.Questions[0], given)
-		if err != nil {
-			return nil, cli.Usage("%v", err)
-		}
-		answers[form.Questions[0].Key] = b
-	case len(given) > 1 || !json.Valid([]byte(given[0])):
-		return nil, cli.Usage("the answer must be one JSON object, got %s", strings.Join(given, " "))
-	case one:
-		answers[form.Questions[0].Key] = json.RawMessage(given[0])
-	default:
-		if err := json.Unmarshal([]byte(given[0]), &answers); err != nil {
-			return nil, cli.Usage("the answer must be a JSON object with an object for each question: %v", err)
-		}
-	}
-	for _, q := range form.Questions {
-		if err := toolset.CheckAnswer(q, answers[q.Key]); err != nil {
-			return nil, cli.Usage("%s: %v", q.Key, err)
-		}
-	}
-	return answers, nil
-}
-
-// printForm prints the questions of a form, each with the fields of its answer.
-func printForm(w io.Writer, form *run.Form) {
-	for _, q := range form.Questions {
-		prefix := ""
-		if len(form.Questions) > 1 {
-			prefix = q.Key + ": "
-		}
-		fmt.Fprintf(w, "  %s%s\n", prefix, cli.Printable(q.Text))
-		if q.URL != "" {
-			fmt.Fprintf(w, "    visit %s, then answer {}\n", cli.Printable(q.URL))
-		}
-		for _, f := range toolset.FieldsOf(q) {
-			fmt.Fprintf(w, "    %s\n", cli.Printable(fieldText(f)))
-		}
-	}
-}
-
-// fieldText describes a field of an answer on one line.
-func fieldText(f toolset.Field) string {
-	about := []string{f.Type}
-	if f.Required {
-		about = append(about, "required")
-	}
-	if len(f.Choices) > 0 {
-		about = append(about, "one of "+strings.Join(f.Choices, ", "))
-	}
-	text := fmt.Sprintf("%s (%s)", f.Name, strings.Join(about, ", "))
-	if f.Description != "" {
-		text += ": " + f.Description
-	}
-	return text
 }

@@ -2,12 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"maps"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -75,60 +70,17 @@ func printPending(ctx context.Context, ses *cli.Session, t cli.Target, stdout io
 	}
 	for _, p := range turns {
 		if !format.JSON() {
-			printHeldTurn(stdout, p)
+			cli.PrintHeldTurn(stdout, p)
 		} else if err := cli.PrintJSON(stdout, heldTurnJSON{placeOf(p.Run), p}); err != nil {
 			return err
 		}
 	}
 	for _, p := range calls {
 		if !format.JSON() {
-			printHeldCall(stdout, p)
+			cli.PrintHeldCall(stdout, p)
 		} else if err := cli.PrintJSON(stdout, heldCallJSON{placeOf(p.Run), p}); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func printHeldTurn(stdout io.Writer, p client.HeldTurn) {
-	fmt.Fprintf(stdout, "%s %s: turn %d of %s, until %s\n",
-		p.Run.Tree, p.Run.Path, p.Turn, p.Run.Agent, p.Until.Local().Format(time.DateTime))
-	source := "its supervisor"
-	if p.Supervisor == "" {
-		source = "it waits"
-	}
-	fmt.Fprintf(stdout, "  %s: %s\n", source, cli.Printable(p.Reason))
-	if p.Text != "" {
-		fmt.Fprintf(stdout, "  it says: %s\n", cli.Printable(p.Text))
-	}
-	for _, c := range p.Calls {
-		number := ""
-		if c.TakesArguments {
-			number = fmt.Sprintf("call %d: ", c.Call)
-		}
-		fmt.Fprintf(stdout, "  %s%s%s\n", number, c.Tool, cli.Printable(arguments(c.Arguments)))
-	}
-}
-
-func printHeldCall(stdout io.Writer, p client.HeldCall) {
-	fmt.Fprintf(stdout, "%s %s: %s of %s, until %s\n",
-		p.Run.Tree, p.Run.Path, p.Tool, p.Run.Agent, p.Until.Local().Format(time.DateTime))
-	if p.Form == nil {
-		fmt.Fprintf(stdout, "  it may have taken effect: worker %s began it %s ago and did not report (key %s)\n",
-			p.Worker, max(0, time.Since(p.Began)).Round(time.Second), p.Key)
-	}
-	fmt.Fprintf(stdout, "  %s%s\n", p.Tool, cli.Printable(arguments(p.Arguments)))
-	if p.Form != nil {
-		fmt.Fprintln(stdout, "  it asks for input (axe answer):")
-		printForm(stdout, p.Form)
-	}
-}
-
-// arguments prints the arguments of a tool call on one line, sorted by name.
-func arguments(m map[string]string) string {
-	var b strings.Builder
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		fmt.Fprintf(&b, " %s=%q", k, m[k])
-	}
-	return b.String()
 }

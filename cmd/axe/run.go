@@ -32,6 +32,10 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if !o.remote() {
 		view.HideNames()
 	}
+	if asker := cli.NewAsker(screen, !o.remote()); asker != nil {
+		view.Ask(asker)
+		o.worker.Attended = true
+	}
 	log, err := o.log.Logger(screen, screen.Terminal())
 	if err != nil {
 		return err

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -169,35 +167,9 @@ func approveCommand() *cobra.Command {
 			return nil, err
 		}
 		approval.Turn = held.Turn
-		approval.Arguments, err = otherArguments(held, given)
+		approval.Arguments, err = cli.OtherArguments(held, given)
 		return approval, err
 	}, &approval.By)
-}
-
-// otherArguments parses the values of --args for a held turn.
-func otherArguments(held client.HeldTurn, given []string) (map[int]json.RawMessage, error) {
-	all := map[int]json.RawMessage{}
-	for _, s := range given {
-		number, object, numbered := strings.Cut(s, "=")
-		call, err := strconv.Atoi(strings.TrimSpace(number))
-		if !numbered || err != nil {
-			isOther := func(c client.ToolCall) bool { return !c.TakesArguments }
-			tools := slices.DeleteFunc(slices.Clone(held.Calls), isOther)
-			if len(tools) != 1 {
-				return nil, cli.Usage("the turn has %d calls of tools: --args must be like 0=%s", len(tools), s)
-			}
-			call, object = tools[0].Call, s
-		}
-		var value map[string]any
-		if err := json.Unmarshal([]byte(object), &value); err != nil || value == nil {
-			return nil, cli.Usage("--args: the arguments must be a JSON object, got %s", object)
-		}
-		if _, twice := all[call]; twice {
-			return nil, cli.Usage("--args: call %d has arguments already", call)
-		}
-		all[call] = json.RawMessage(strings.TrimSpace(object))
-	}
-	return all, nil
 }
 
 func denyCommand() *cobra.Command {

@@ -40,6 +40,8 @@ type View struct {
 	// private hides the names of the worker and of the tree.
 	private    bool
 	transcript *transcript // for styleVerbose
+	// asker asks the person at the terminal, nil if nobody is asked.
+	asker *Asker
 }
 
 // style is the form in which a view shows a tree.
@@ -74,6 +76,10 @@ func (p *ProgressFlags) View(s *Screen, name string) (*View, error) {
 // it.
 func (v *View) HideNames() { v.private = true }
 
+// Ask lets a view ask a person about the runs that wait for one. Nil asks
+// nobody.
+func (v *View) Ask(a *Asker) { v.asker = a }
+
 // piped reports whether a file is a pipe or a socket.
 func piped(f *os.File) bool {
 	info, err := f.Stat()
@@ -103,7 +109,7 @@ func (v *View) Wait(ctx context.Context, c *client.Client, tree subjects.Tree) (
 	allEnded := make(chan struct{})
 	finish := v.show(ctx, func(ctx context.Context, fn func(client.Event)) {
 		defer close(allEnded)
-		if v.style == styleNone {
+		if v.style == styleNone && v.asker == nil {
 			return
 		}
 		// c.Wait below reports the errors of the bus
@@ -116,11 +122,14 @@ func (v *View) Wait(ctx context.Context, c *client.Client, tree subjects.Tree) (
 	})
 	defer finish()
 	reminding, stop := context.WithCancel(ctx)
-	var reminder sync.WaitGroup
-	reminder.Go(func() { v.remind(reminding, c, tree) })
+	var others sync.WaitGroup
+	others.Go(func() { v.remind(reminding, c, tree) })
+	if v.asker != nil {
+		others.Go(func() { v.asker.run(reminding, c) })
+	}
 	o, err := c.Wait(ctx, tree)
 	stop()
-	reminder.Wait()
+	others.Wait()
 	switch err = withCause(ctx, err); {
 	case err != nil || v.style == styleNone:
 	case v.style == styleTree && o.Status != run.StatusCompleted:
@@ -192,6 +201,9 @@ func (v *View) Summarise(tree subjects.Tree, o run.Outcome) {
 }
 
 func (v *View) event(e client.Event) {
+	if v.asker != nil {
+		v.asker.note(e)
+	}
 	if e.Again && v.style != styleTree {
 		return
 	}

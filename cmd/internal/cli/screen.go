@@ -29,6 +29,8 @@ type Screen struct {
 	tree *Tree
 	// tick is the position of the spinner.
 	tick int
+	// paused says that no tree is drawn.
+	paused bool
 	// drawn is the number of lines that the tree takes on the terminal.
 	drawn int
 }
@@ -83,10 +85,33 @@ func (s *Screen) Apply(e client.Event) {
 func (s *Screen) Draw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tree != nil {
+	if s.tree != nil && !s.paused {
 		s.tick++
 		_ = s.repaint("")
 	}
+}
+
+// Pause takes the drawn tree from the terminal, until Resume. A person may type
+// then.
+func (s *Screen) Pause() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = true
+	if s.drawn > 0 {
+		var b strings.Builder
+		moveUp(&b, s.drawn)
+		eraseRows(&b, s.drawn)
+		s.drawn = 0
+		_, _ = io.WriteString(s.w, b.String()) // a terminal that is gone shows nothing
+	}
+}
+
+// Resume lets the tree be drawn again, below the text that was printed since
+// Pause.
+func (s *Screen) Resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = false
 }
 
 // Finish draws the tree for the last time. Later writes come below it.

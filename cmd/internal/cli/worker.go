@@ -54,8 +54,10 @@ type WorkerFlags struct {
 	// FileErrorLevel is the log level of an invalid file.
 	FileErrorLevel slog.Level
 	// Ephemeral is set on a bus that ends with this process. No memory is
-	// kept there, and no person can answer.
+	// kept there, and only the person at its terminal can answer.
 	Ephemeral bool
+	// Attended says that this process asks the person at its terminal.
+	Attended bool
 
 	models *catalog.Catalog
 	global configs.Global
@@ -202,7 +204,7 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 	w, err := agentd.New(conn, agentd.Config{
 		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, RateLimit: f.rateLimit, Slots: f.Slots,
 		ToolSlots: f.ToolSlots, Sandbox: f.sandbox(), ActiveAgents: f.ActiveAgents, Answers: f.answers,
-		Memory: f.Memory(conn), Unattended: f.Ephemeral, Timeout: f.Timeout, Grace: f.Grace, Log: log,
+		Memory: f.Memory(conn), Unattended: f.Ephemeral && !f.Attended, Timeout: f.Timeout, Grace: f.Grace, Log: log,
 		TreeLog: trees,
 	})
 	if err != nil {
