@@ -148,7 +148,13 @@ func TestToolsWait(t *testing.T) {
 		)
 		h.startWorker("w", workerOptions{})
 		h.awaitReady()
-		o := h.awaitOutcome(h.submit("mender", "mend it"), time.Hour)
+		root := h.submit("mender", "mend it")
+		h.awaitRequests("slow", 1)
+		time.Sleep(30 * time.Second)
+		if _, err := os.Stat(filepath.Join(dir, "a.txt")); err == nil {
+			t.Error("the file is written while a call before the write is at work")
+		}
+		o := h.awaitOutcome(root, time.Hour)
 		want := "c0=no such file or directory|c1=first|c2=wrote 3 bytes to a.txt|c3=1: one|" +
 			"c4=wrote 3 bytes to a.txt|c5=1: two"
 		if o.Result != want {
