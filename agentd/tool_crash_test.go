@@ -125,7 +125,7 @@ func (c toolCrash) name() string { return string(c.effect) + " " + toolDeaths[c.
 func (c toolCrash) run(t *testing.T, h *harness, effects func() []string) {
 	t.Helper()
 	root := h.killToolAt(toolDeaths[c.death])
-	o := h.awaitOutcome(root, time.Hour)
+	h.expectToolOutcome(root, time.Hour, c.kind)
 	keys := effects()
 	if len(keys) != c.effects {
 		t.Errorf("%d effects, want %d", len(keys), c.effects)
@@ -135,14 +135,19 @@ func (c toolCrash) run(t *testing.T, h *harness, effects func() []string) {
 			t.Errorf("an effect with the key %q, want %q", key, want)
 		}
 	}
-	outcomes := h.outcomes(root.Reply(1, 0))
-	if len(outcomes) != 1 || outcomes[0].Kind != c.kind {
-		t.Errorf("the outcomes of the tool are %+v, want one of the kind %q", outcomes, c.kind)
-	}
-	if o.Status != run.StatusCompleted {
-		t.Errorf("the run ended as %s %q, want it completed", o.Kind, o.Error)
-	}
 	h.checkVerified()
+}
+
+// expectToolOutcome waits at most limit for the end of a tree. The tree must
+// complete, and the tool of its first call have one outcome, of the kind.
+func (h *harness) expectToolOutcome(root subjects.Run, limit time.Duration, kind run.Kind) {
+	o := h.awaitOutcome(root, limit)
+	if o.Status != run.StatusCompleted {
+		h.tb.Errorf("the run ended as %s %q, want it completed", o.Kind, o.Error)
+	}
+	if all := h.outcomes(root.Reply(1, 0)); len(all) != 1 || all[0].Kind != kind {
+		h.tb.Errorf("the outcomes of the tool are %+v, want one of the kind %q", all, kind)
+	}
 }
 
 // TestToolUnknown shows the other ways to go on after a call that may have

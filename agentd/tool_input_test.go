@@ -260,24 +260,12 @@ func TestToolAsksCrashTable(t *testing.T) {
 				if test.suffix == log && test.nth < 3 && test.kind == "" {
 					h.answerForm(root.Tree, "Bern")
 				}
-				h.expectOutcomes(root, test.kind)
+				h.expectToolOutcome(root, time.Minute, test.kind)
 				if asked, acted := int(a.asked.Load()), len(a.acted.all()); asked != test.asked || acted != test.acted {
 					t.Errorf("asked %d times and acted %d times, want %d and %d", asked, acted, test.asked, test.acted)
 				}
 				h.checkVerified()
 			})
 		})
-	}
-}
-
-// expectOutcomes waits for the end of a tree, and checks that the tool of its
-// first call has one outcome of the kind.
-func (h *harness) expectOutcomes(root subjects.Run, kind run.Kind) {
-	o := h.awaitOutcome(root, time.Minute)
-	if o.Status != run.StatusCompleted {
-		h.tb.Errorf("the run ended as %s %q, want it completed", o.Kind, o.Error)
-	}
-	if all := h.outcomes(root.Reply(1, 0)); len(all) != 1 || all[0].Kind != kind {
-		h.tb.Errorf("the outcomes of the tool are %+v, want one of the kind %q", all, kind)
 	}
 }

@@ -66,11 +66,7 @@ func (c *Client) HeldTurns(ctx context.Context, tree subjects.Tree) ([]HeldTurn,
 // ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or ErrNotHeld if it holds
 // none.
 func (c *Client) HeldTurn(ctx context.Context, tree subjects.Tree, path subjects.Path) (HeldTurn, error) {
-	r, err := c.findActive(ctx, tree, path)
-	if err != nil {
-		return HeldTurn{}, err
-	}
-	s, err := c.readState(ctx, r)
+	r, s, err := c.activeState(ctx, tree, path)
 	if err != nil {
 		return HeldTurn{}, err
 	}
@@ -116,11 +112,7 @@ func heldTurnOf(r subjects.Run, s run.State) HeldTurn {
 // ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or ErrNotHeld if there is
 // nothing to decide, and ErrNoArguments for arguments of a call that takes none.
 func (c *Client) Decide(ctx context.Context, tree subjects.Tree, path subjects.Path, approval run.Approval) error {
-	r, err := c.findActive(ctx, tree, path)
-	if err != nil {
-		return err
-	}
-	s, err := c.readState(ctx, r)
+	r, s, err := c.activeState(ctx, tree, path)
 	if err != nil {
 		return err
 	}

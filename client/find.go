@@ -135,6 +135,17 @@ func (c *Client) findActive(ctx context.Context, tree subjects.Tree, path subjec
 	return r, err
 }
 
+// activeState is findActive, and reads the state of the run.
+func (c *Client) activeState(
+	ctx context.Context, tree subjects.Tree, path subjects.Path,
+) (r subjects.Run, s run.State, err error) {
+	if r, err = c.findActive(ctx, tree, path); err != nil {
+		return r, s, err
+	}
+	s, err = c.readState(ctx, r)
+	return r, s, err
+}
+
 // checkNotEnded returns ErrEnded for a run that has an outcome.
 func (c *Client) checkNotEnded(ctx context.Context, r subjects.Run) error {
 	_, ended, err := c.readEnd(ctx, r)

@@ -78,11 +78,7 @@ func (c *Client) heldCall(ctx context.Context, r subjects.Run) (h HeldCall, ok b
 // ErrUnknownTree, ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or
 // ErrNothingToSettle if it is not.
 func (c *Client) HeldCall(ctx context.Context, tree subjects.Tree, path subjects.Path) (HeldCall, error) {
-	r, err := c.findActive(ctx, tree, path)
-	if err != nil {
-		return HeldCall{}, err
-	}
-	s, err := c.readState(ctx, r)
+	r, s, err := c.activeState(ctx, tree, path)
 	if err != nil {
 		return HeldCall{}, err
 	}
@@ -160,11 +156,7 @@ func heldBy(space subjects.Space, m bus.Stored) (r subjects.Run, held run.HeldTu
 func (c *Client) Settle(
 	ctx context.Context, tree subjects.Tree, path subjects.Path, settlement run.Settlement,
 ) error {
-	r, err := c.findActive(ctx, tree, path)
-	if err != nil {
-		return err
-	}
-	s, err := c.readState(ctx, r)
+	r, s, err := c.activeState(ctx, tree, path)
 	if err != nil {
 		return err
 	}

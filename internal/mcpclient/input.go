@@ -59,9 +59,6 @@ func (a *answer) needsInput() error {
 
 // responses returns the answers of a filled form as the server wants them.
 func responses(f *run.FilledForm) (mcp.InputResponseMap, error) {
-	if f == nil {
-		return nil, nil
-	}
 	all := mcp.InputResponseMap{}
 	for _, q := range f.Questions {
 		if f.Declined {

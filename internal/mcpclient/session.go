@@ -141,22 +141,16 @@ func (c *session) close() {
 // call asks the server to carry out a tool, and returns the JSON of its result.
 func (c *session) call(ctx context.Context, call toolset.Call) (json.RawMessage, error) {
 	c.describe(ctx)
-	answers, err := responses(call.Filled)
-	if err != nil {
-		return nil, err
-	}
-	var state string
-	if call.Filled != nil {
-		state = call.Filled.State
+	params := mcp.CallToolParams{Meta: mcp.Meta{KeyMeta: call.Key}, Name: call.Tool, Arguments: call.Arguments}
+	if f := call.Filled; f != nil {
+		answers, err := responses(f)
+		if err != nil {
+			return nil, err
+		}
+		params.InputResponses, params.RequestState = answers, f.State
 	}
 	return request(ctx, func(ctx context.Context) error {
-		_, err := c.client.CallTool(ctx, &mcp.CallToolParams{
-			Meta:           mcp.Meta{KeyMeta: call.Key},
-			Name:           call.Tool,
-			Arguments:      call.Arguments,
-			InputResponses: answers,
-			RequestState:   state,
-		})
+		_, err := c.client.CallTool(ctx, &params)
 		return err
 	})
 }

@@ -47,7 +47,10 @@ type Field struct {
 // returns none for a question without a schema, or with one that it cannot
 // read.
 func FieldsOf(q run.Question) []Field {
-	schema := questionSchema(q)
+	schema := readSchema(q.Schema)
+	if schema == nil {
+		return nil
+	}
 	var all []Field
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		p := schema.Properties[name]
@@ -63,21 +66,11 @@ func FieldsOf(q run.Question) []Field {
 	return all
 }
 
-// questionSchema returns the schema of a question, an empty one if it has none that
-// can be read.
-func questionSchema(q run.Question) jsonschema.Schema {
-	var schema jsonschema.Schema
-	if json.Unmarshal(q.Schema, &schema) != nil {
-		return jsonschema.Schema{}
-	}
-	return schema
-}
-
 // ParseFields returns the JSON object of fields like NAME=VALUE. The question's
 // schema says which of them are numbers, truth values or lists with commas. Any
 // other field is a string.
 func ParseFields(q run.Question, fields []string) (json.RawMessage, error) {
-	schema := questionSchema(q)
+	schema := cmp.Or(readSchema(q.Schema), &jsonschema.Schema{})
 	object := map[string]any{}
 	for _, f := range fields {
 		name, value, ok := strings.Cut(f, "=")

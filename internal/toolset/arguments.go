@@ -41,10 +41,19 @@ func validate(schema *jsonschema.Resolved, value map[string]any) error {
 	return nil
 }
 
-// resolve returns a schema, nil if it cannot be read.
-func resolve(b json.RawMessage) *jsonschema.Resolved {
+// readSchema decodes a schema. It returns nil for a text that is none.
+func readSchema(b json.RawMessage) *jsonschema.Schema {
 	var schema jsonschema.Schema
 	if json.Unmarshal(b, &schema) != nil {
+		return nil
+	}
+	return &schema
+}
+
+// resolve returns a schema, nil if it cannot be read.
+func resolve(b json.RawMessage) *jsonschema.Resolved {
+	schema := readSchema(b)
+	if schema == nil {
 		return nil
 	}
 	resolved, err := schema.Resolve(nil)
