@@ -5,12 +5,11 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
-	"hash/fnv"
 	"log/slog"
 	"slices"
-	"strconv"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
@@ -54,7 +53,7 @@ func (a *Answers) remember(key answerKey, resp *provider.Response) {
 // key is that of another worker.
 func (a *Answers) Recall(text string) []byte {
 	var key answerKey
-	if _, err := fmt.Sscanf(text, keyFormat, &key.turn, &key.length, &key.sum); err != nil {
+	if _, err := fmt.Sscanf(text, keyFormat, &key.turn, &key.request); err != nil {
 		return nil
 	}
 	resp, ok := a.take(key)
@@ -68,51 +67,58 @@ func (a *Answers) Recall(text string) []byte {
 	return b
 }
 
-// answerKey identifies the request for a turn of a run. The checksums tell apart
-// the requests for one turn, which differ if the run had other messages before
-// it. A key has no pointers: a worker holds thousands.
+// answerKey identifies the request for a turn of a run, by two hashes. That of
+// the request tells apart the requests for one turn, which differ if the run
+// had other messages before it. A key has no pointers: a worker holds
+// thousands.
 type answerKey struct {
-	// turn is a hash of the run and the number of its turn.
-	turn uint64
-	// length is the length of all texts of the request in bytes, and sum
-	// their checksum.
-	length uint64
-	sum    uint32
+	turn, request uint64
 }
 
 // keyFormat is the form in which a worker names a key to another one.
-const keyFormat = "%x %x %x"
+const keyFormat = "%x %x"
 
 // String is the key as another worker reads it.
-func (k answerKey) String() string { return fmt.Sprintf(keyFormat, k.turn, k.length, k.sum) }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+func (k answerKey) String() string { return fmt.Sprintf(keyFormat, k.turn, k.request) }
 
 // newAnswerKey makes the key of the request for a turn.
 func newAnswerKey(r subjects.Run, turn int, req *provider.Request) answerKey {
-	h := fnv.New64a()
-	buf := make([]byte, 0, 256)
-	buf = append(append(append(append(buf, r.Tree.String()...), '.'), r.Path.String()...), '.')
-	_, _ = h.Write(strconv.AppendInt(buf, int64(turn), 10))
+	var h keyHash
+	h.Reset()
+	h.add(r.Tree.String(), r.Path.String())
+	h.addNumber(turn)
 	k := answerKey{turn: h.Sum64()}
-	add := func(texts ...string) {
-		for _, s := range texts {
-			buf = append(binary.AppendUvarint(buf[:0], uint64(len(s))), s...)
-			k.sum = crc32.Update(k.sum, castagnoli, buf)
-			k.length += uint64(len(s))
-		}
-	}
-	add(req.Model, req.System)
+	h.Reset()
+	h.add(req.Model, req.System)
 	for _, m := range req.Messages {
-		add(string(m.Role), m.Content)
+		h.add(string(m.Role), m.Content)
 		for _, c := range m.ToolCalls {
-			add(c.ID, c.Name, string(c.Raw))
+			h.add(c.ID, c.Name, string(c.Raw))
 		}
 		for _, res := range m.ToolResults {
-			add(res.CallID, res.Content)
+			h.add(res.CallID, res.Content)
 		}
 	}
+	k.request = h.Sum64()
 	return k
+}
+
+// keyHash is the hash of a key. A text goes into it without a copy: a request
+// holds the whole conversation.
+type keyHash struct{ xxhash.Digest }
+
+// add adds texts, each after its length.
+func (h *keyHash) add(texts ...string) {
+	for _, s := range texts {
+		h.addNumber(len(s))
+		_, _ = h.WriteString(s)
+	}
+}
+
+func (h *keyHash) addNumber(n int) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(n))
+	_, _ = h.Write(b[:])
 }
 
 // send sends the request for a turn. On a stream that was restored from a

@@ -28,7 +28,7 @@ func TestAnswersAreAsGiven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The key goes to Recall as a text, which has to keep the
 		// highest bits.
-		a, key := NewAnswers(), answerKey{turn: 1 << 63, length: 3, sum: 1 << 31}
+		a, key := NewAnswers(), answerKey{turn: 1 << 63, request: 1<<63 + 1}
 		resp := given()
 		a.remember(key, resp)
 		resp.ToolCalls[0].Name = "changed"

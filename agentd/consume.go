@@ -247,6 +247,9 @@ func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 // while one was free. Such a call finds no slot and goes back: it must not wait
 // here until its lease is over.
 func awaitSlot(ctx context.Context, w *Worker, feed *bus.Feed) error {
+	if w.slots.spare() > 0 {
+		return nil // without a timer for each call
+	}
 	for feed.Expects() && !feed.HasCome() {
 		wait, cancel := context.WithTimeout(ctx, slotWait)
 		err := w.slots.waitFree(wait)

@@ -79,6 +79,7 @@ var allowedImports = map[string][]string{
 		"bus",
 		"configs", "provider", "provider/catalog",
 		"internal/history", "internal/pause", "internal/presence", "subjects", "golang.org/x/sync/...",
+		"github.com/cespare/xxhash/v2",
 	},
 
 	"internal/mcpserver": {
