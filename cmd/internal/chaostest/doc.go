@@ -19,7 +19,7 @@
 // requests to the model. A turn may be asked again only if a fault struck the
 // worker that asked first, or the worker that asks again.
 //
-//	make chaos                                every scenario with 1,000 trees
+//	make chaos                                every scenario: 1,000 trees, or a part
 //	make chaos CHAOS=zombies TREES=200        one scenario
 //	AXE_CHAOS_SEED=7 make chaos CHAOS=both    the same schedule again
 //
