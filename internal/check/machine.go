@@ -18,6 +18,9 @@ func (c *checker) model(a configs.Agent) {
 	} else if variable := c.Models.MissingKey(model); variable != "" {
 		c.add(a, "model", Warning, "%s has no API key: set %s, or api_key in config.toml", model, variable)
 	}
+	if unread, read := c.Models.UnreadAddress(model); unread != "" {
+		c.add(a, "model", Warning, "%s is set, but axe reads %s: set that, or base_url in config.toml", unread, read)
+	}
 }
 
 // skill checks that an agent's skill can be read.

@@ -152,13 +152,32 @@ func (c *Catalog) MissingKey(model string) string {
 
 func keyVariable(vendor string) string { return strings.ToUpper(vendor) + "_API_KEY" }
 
+// UnreadAddress returns an environment variable that holds an address for other
+// clients of a model's provider, such as OPENAI_BASE_URL, and the variable that
+// this package reads in its place. Both are "" if the first is not set, or if
+// the address is set as this package reads it.
+func (c *Catalog) UnreadAddress(model string) (unread, read string) {
+	vendor, _, err := provider.SplitModel(model)
+	if err != nil || c.settings(vendor).BaseURL != "" {
+		return "", ""
+	}
+	unread = map[string]string{
+		"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL", "ollama": "OLLAMA_HOST",
+	}[vendor]
+	if unread == "" || c.cfg.Getenv(unread) == "" {
+		return "", ""
+	}
+	return unread, addressVariable(vendor)
+}
+
+func addressVariable(vendor string) string { return "AXE_" + strings.ToUpper(vendor) + "_BASE_URL" }
+
 // settings returns the current settings of a real provider.
 func (c *Catalog) settings(vendor string) settings {
-	env := strings.ToUpper(vendor)
 	configured := c.cfg.Settings[vendor]
 	return settings{
 		Key:     cmp.Or(c.cfg.Getenv(keyVariable(vendor)), configured.APIKey),
-		BaseURL: cmp.Or(c.cfg.Getenv("AXE_"+env+"_BASE_URL"), configured.BaseURL),
+		BaseURL: cmp.Or(c.cfg.Getenv(addressVariable(vendor)), configured.BaseURL),
 		HTTP:    c.cfg.HTTP,
 
 		IdleTimeout: configured.IdleTimeout,

@@ -142,6 +142,28 @@ func TestMissingKey(t *testing.T) {
 	}
 }
 
+// TestUnreadAddress: UnreadAddress names a variable that other clients read, but
+// not if the address is set for this package too.
+func TestUnreadAddress(t *testing.T) {
+	env := map[string]string{"OPENAI_BASE_URL": "http://proxy", "OLLAMA_HOST": "gpu", "ACME_BASE_URL": "http://acme"}
+	c := New(Config{Getenv: func(name string) string { return env[name] }})
+	for model, want := range map[string][2]string{
+		"openai/a":    {"OPENAI_BASE_URL", "AXE_OPENAI_BASE_URL"},
+		"ollama/a":    {"OLLAMA_HOST", "AXE_OLLAMA_BASE_URL"},
+		"anthropic/a": {}, // its variable is not set
+		"acme/a":      {},
+		"nonsense":    {},
+	} {
+		if unread, read := c.UnreadAddress(model); unread != want[0] || read != want[1] {
+			t.Errorf("%s: UnreadAddress returned %q and %q, want %q", model, unread, read, want)
+		}
+	}
+	env["AXE_OPENAI_BASE_URL"] = "http://proxy"
+	if unread, _ := c.UnreadAddress("openai/a"); unread != "" {
+		t.Errorf("with AXE_OPENAI_BASE_URL set UnreadAddress returned %q, want none", unread)
+	}
+}
+
 // TestMaxConns: MaxConns bounds the connections to each provider.
 func TestMaxConns(t *testing.T) {
 	const limit = 3
