@@ -73,22 +73,65 @@ func (d fullDisk) fill() error {
 // empty frees the room that fill has taken.
 func (d fullDisk) empty() error { return os.Remove(d.ballast()) }
 
-// full fills the disk of the server while trees are under way. Each worker logs
-// the reason within a minute. After that axe-submit fails within three seconds,
-// and the model is not asked. With room again and a restarted server, all trees
-// complete.
+// full lets the server run out of room while trees are under way: its disk is
+// full, or its account's limit is reached.
 func full(t *testing.T, bin string, trees int) {
 	t.Helper()
 	if trees == 0 {
 		t.Skip("not in a short run: make chaos CHAOS=full")
 	}
-	disk := newFullDisk(t)
-	h, worker := newFleet(t, bin, disk.dir, 200*time.Millisecond)
-	h.name = "full"
-	h.log.keep = "stream at fault"
-	worker.agents = writeAgents(t)
-	h.startFleet(t, worker)
-	node := h.servers.nodes[0]
+	start := func(t *testing.T, store string) (*harness, agentd) {
+		t.Helper()
+		h, worker := newFleet(t, bin, store, 200*time.Millisecond)
+		h.name, h.log.keep = "full", "stream at fault"
+		worker.agents = writeAgents(t)
+		return h, worker
+	}
+	t.Run("disk", func(t *testing.T) {
+		disk := newFullDisk(t)
+		h, worker := start(t, disk.dir)
+		h.startFleet(t, worker)
+		node := h.servers.nodes[0]
+		h.runFull(t, trees, disk.fill, func() error {
+			if err := disk.empty(); err != nil {
+				return err
+			}
+			node.proc.kill()
+			return h.servers.up(t.Context(), node)
+		})
+	})
+	t.Run("account", func(t *testing.T) {
+		h, worker := start(t, t.TempDir())
+		node := h.servers.nodes[0]
+		node.Config = filepath.Join(t.TempDir(), "nats.conf")
+		if err := node.limit(diskSize); err != nil {
+			t.Fatal(err)
+		}
+		h.startFleet(t, worker)
+		limit := func(bytes int) error {
+			return errors.Join(node.limit(bytes), node.proc.cmd.Process.Signal(syscall.SIGHUP))
+		}
+		// The trees under way have stored more than that by now.
+		h.runFull(t, trees, func() error { return limit(64 << 10) }, func() error { return limit(diskSize) })
+	})
+}
+
+// limit writes the configuration of a node with an account that may store so
+// many bytes.
+func (n *node) limit(bytes int) error {
+	return os.WriteFile(n.Config, fmt.Appendf(nil, `
+		listen: %q
+		jetstream { store_dir: %q, sync_interval: always }
+		accounts { AXE { users: [{user: axe, password: axe}], jetstream: { max_file: %d } } }
+		no_auth_user: axe
+	`, n.addr(), n.Store, bytes), 0o600)
+}
+
+// runFull takes all room while trees are under way. Each worker logs the reason
+// within a minute. After that axe-submit fails within three seconds, and the
+// model is not asked. With room again, all trees complete.
+func (h *harness) runFull(t *testing.T, trees int, fill, free func() error) {
+	t.Helper()
 	conn := h.connect(t)
 	lead, err := subjects.ParseAgent("lead")
 	if err != nil {
@@ -104,8 +147,8 @@ func full(t *testing.T, bin string, trees int) {
 			t.Fatal(err)
 		}
 	}
-	h.log.log("the disk is filled after %d trees", l.ended.Load())
-	if err := disk.fill(); err != nil {
+	h.log.log("all room is taken after %d trees", l.ended.Load())
+	if err := fill(); err != nil {
 		t.Fatal(err)
 	}
 	h.expectNoRoom(ctx, t)
@@ -116,18 +159,14 @@ func full(t *testing.T, bin string, trees int) {
 	if now := h.model.count(); now != asked {
 		t.Errorf("the model was asked %d times without room, want 0", now-asked)
 	}
-	if err := disk.empty(); err != nil {
+	h.log.log("there is room again")
+	if err := free(); err != nil {
 		t.Fatal(err)
 	}
-	h.log.log("there is room, and the server restarts")
-	node.proc.kill()
-	if err := h.servers.up(ctx, node); err != nil {
-		t.Fatal(err)
-	}
-	restarted := time.Now()
+	freed := time.Now()
 	load.Wait()
-	t.Logf("%d trees; the rest ended within %.1fs of the restart; the model was asked %d times, %d of them again",
-		l.ended.Load(), time.Since(restarted).Seconds(), h.model.count(), h.model.extra())
+	t.Logf("%d trees; the rest ended within %.1fs with room again; the model was asked %d times, %d of them again",
+		l.ended.Load(), time.Since(freed).Seconds(), h.model.count(), h.model.extra())
 	if len(l.wrong) > 0 {
 		t.Errorf("%d trees are wrong:\n%s", len(l.wrong), strings.Join(l.wrong[:min(10, len(l.wrong))], "\n"))
 	}
@@ -137,15 +176,15 @@ func full(t *testing.T, bin string, trees int) {
 	h.verify(t)
 }
 
-// expectNoRoom expects that each worker logs within a minute that the disk is
-// full, and that axe-submit then fails within three seconds with the next step.
+// expectNoRoom expects that each worker logs within a minute that there is no
+// room, and that axe-submit then fails within three seconds with the next step.
 func (h *harness) expectNoRoom(ctx context.Context, t *testing.T) {
 	t.Helper()
 	filled := time.Now()
 	for i := range fleetSize {
 		for name := fmt.Sprintf("w%d", i+1); !h.log.saidSo(name, "stores nothing"); {
 			if time.Since(filled) > time.Minute {
-				t.Errorf("the worker %s has not logged within a minute that the disk is full", name)
+				t.Errorf("the worker %s has not logged within a minute that there is no room", name)
 				break
 			}
 			if err := pause.For(ctx, 50*time.Millisecond); err != nil {
@@ -153,7 +192,7 @@ func (h *harness) expectNoRoom(ctx context.Context, t *testing.T) {
 			}
 		}
 	}
-	t.Logf("all workers have logged the full disk after %.1fs", time.Since(filled).Seconds())
+	t.Logf("all workers have logged it after %.1fs", time.Since(filled).Seconds())
 	for _, flag := range []string{"--detach", "--progress=plain"} {
 		begin := time.Now()
 		bounded, end := context.WithTimeout(ctx, 30*time.Second)

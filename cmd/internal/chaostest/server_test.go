@@ -32,6 +32,9 @@ type node struct {
 	// server without other nodes.
 	Cluster int
 	Routes  string // to all nodes
+	// Config is the file with the server's configuration. It is "" for a
+	// server that is configured by the other fields.
+	Config string
 
 	proc *process
 	gen  int // number of starts
@@ -43,6 +46,9 @@ func serve(config string) error {
 	var n node
 	if err := json.Unmarshal([]byte(config), &n); err != nil {
 		return err
+	}
+	if n.Config != "" {
+		return serveConfig(n.Config)
 	}
 	if n.Cluster == 0 {
 		_, err := bus.Serve(
@@ -65,6 +71,21 @@ func serve(config string) error {
 		Cluster:    server.ClusterOpts{Name: "chaos", Host: "127.0.0.1", Port: n.Cluster},
 		Routes:     server.RoutesFromStr(n.Routes),
 	})
+	if err != nil {
+		return err
+	}
+	srv.Start()
+	select {}
+}
+
+// serveConfig runs the server of a configuration file, which SIGHUP makes it
+// read again. It returns an error or never.
+func serveConfig(file string) error {
+	opts, err := server.ProcessConfigFile(file)
+	if err != nil {
+		return err
+	}
+	srv, err := server.NewServer(opts)
 	if err != nil {
 		return err
 	}
