@@ -23,9 +23,9 @@ type Input struct {
 	Copy *Copy `json:"copy,omitempty"`
 	// Policy permits an agent or a tool only if every run above permits it.
 	Policy Policy `json:"policy,omitzero"`
-	// AllowedHosts are the hosts that the caller's url_fetch may ask. A run
-	// whose agent names hosts of its own uses those instead. An empty list
-	// allows every public host.
+	// AllowedHosts are the hosts that the caller's url_fetch may ask. Hosts
+	// in the file of the run's own agent replace them. An empty list allows
+	// every public host.
 	AllowedHosts []string `json:"allowed_hosts,omitempty"`
 	// Tool is set for a tool run.
 	Tool *ToolInput `json:"tool,omitempty"`
@@ -46,7 +46,7 @@ type Forked struct {
 	Inherit bool `json:"inherit,omitzero"`
 }
 
-// Copy names the run whose conversation a root continues, in any tree. Its
+// Copy names a run of any tree, for a root that continues its conversation. The
 // tokens are text until Run parses them: a call may come from any client.
 type Copy struct {
 	Agent string `json:"agent"`
