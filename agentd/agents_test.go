@@ -45,15 +45,15 @@ func TestAgentAddedAndRemoved(t *testing.T) {
 func TestAgentChanged(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
-		was, leaf := define("lead", []string{"leaf"}), define("leaf", nil)
-		is := was
-		is.SystemPrompt, is.Digest = "new", "changed"
+		lead, leaf := define("lead", []string{"leaf"}), define("leaf", nil)
+		changed := lead
+		changed.SystemPrompt, changed.Digest = "new", "changed"
 		h.models["lead"] = turns(calls(call("leaf", "x")), joinsResults)
 		h.models["leaf"] = delayed(time.Minute, says("leaf"))
-		w := h.startWorker("w", workerOptions{agents: []configs.Agent{was, leaf}})
+		w := h.startWorker("w", workerOptions{agents: []configs.Agent{lead, leaf}})
 		first := h.submit("lead", "first")
 		h.awaitRequests("leaf", 1)
-		w.serve(is, leaf)
+		w.serve(changed, leaf)
 		second := h.submit("lead", "second")
 		h.expectCompleted(first, "c0=leaf")
 		h.expectCompleted(second, "c0=leaf")
@@ -182,11 +182,11 @@ func TestKnownAfterItsWorkersDied(t *testing.T) {
 	})
 }
 
-// TestRemovalPoisonsNothing: a worker removes an agent while its request for
+// TestRemovalGivesBackOnce: a worker removes an agent while its request for
 // several calls of the agent is at the server. A call that arrives under this
 // request is given back once. If the worker gave it back while the request is
 // open, the server would deliver it here again until the request is used up.
-func TestRemovalPoisonsNothing(t *testing.T) {
+func TestRemovalGivesBackOnce(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
@@ -207,7 +207,7 @@ func TestRemovalPoisonsNothing(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		w.serve(h.agents[0])
 		time.Sleep(100 * time.Millisecond)
-		// Another worker, somewhere, still serves the agent.
+		// The card of another worker keeps the agent known.
 		h.announce("leaf")
 		r := h.submit("lead", "go")
 		time.Sleep(5 * time.Second)
@@ -313,7 +313,7 @@ func TestRemovedAfterARestart(t *testing.T) {
 
 // TestDifferingWorkersStopAnnouncing: two workers have different definitions of
 // an agent, a third one removes the agent, and a fourth one finds the agent's
-// file wrong. They do not replace each other's cards for ever, and the agent
+// file wrong. They replace each other's cards a few times only, and the agent
 // stays served.
 func TestDifferingWorkersStopAnnouncing(t *testing.T) {
 	t.Parallel()

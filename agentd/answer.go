@@ -14,24 +14,26 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// answered makes an answer of the model durable.
-func (x *execution) answered(ctx context.Context, resp *provider.Response) (result, error) {
+// storeAnswer stores an answer of the model: as a turn that calls tools, as a
+// turn that mail follows, or as the outcome of the run.
+func (x *execution) storeAnswer(ctx context.Context, resp *provider.Response) (result, error) {
 	if len(x.start.Slash) > 0 && !x.state.LastTurn() {
 		resp.ToolCalls = append(resp.ToolCalls, tool.Commands(resp.Content)...)
 	}
 	submitted := tool.Submitted(resp, x.start.Tools) != nil
-	if !submitted && len(resp.ToolCalls) > 0 && len(x.start.Tools)+len(x.start.Slash) > 0 {
+	mayCall := len(x.start.Tools)+len(x.start.Slash) > 0
+	if !submitted && mayCall && len(resp.ToolCalls) > 0 {
 		return x.delegate(ctx, resp)
 	}
-	if err := x.recordAnswer(ctx, resp, nil); err != nil {
+	if err := x.countAnswer(ctx, resp, nil); err != nil {
 		return result{}, err
 	}
 	if !submitted {
-		if res, done, err := x.answerMail(ctx, resp); done || err != nil {
+		if res, goesOn, err := x.answerMail(ctx, resp); goesOn || err != nil {
 			return res, err
 		}
 	}
-	o := answer(resp, x.start)
+	o := outcomeOfAnswer(resp, x.start)
 	o.Usage = resp.Usage
 	o.Turns = 1
 	o.ModelMS = x.cost.ms()
@@ -41,14 +43,14 @@ func (x *execution) answered(ctx context.Context, resp *provider.Response) (resu
 
 // answerMail reads the run once more after its model has answered. If there is
 // mail that the answer does not know of, the answer goes on the log, and the
-// model is told of the mail and asked again. It returns true if the answer is
-// not the run's outcome.
+// model is told of the mail and asked again. It returns true if the run goes
+// on, and the answer is not its outcome.
 //
 // Forks are skipped: their answers go on the log in any case. So are runs in
 // their last turn, which have no turn left for the mail. Runs without a log are
 // skipped too, so that a leaf costs no extra read, unless they have inbox
 // tools.
-func (x *execution) answerMail(ctx context.Context, resp *provider.Response) (res result, done bool, _ error) {
+func (x *execution) answerMail(ctx context.Context, resp *provider.Response) (res result, goesOn bool, _ error) {
 	if x.state.Input.Forked != nil || x.state.LastTurn() || x.state.LogSeq == 0 && !x.start.HasInboxTools() {
 		return result{}, false, nil
 	}
@@ -59,7 +61,7 @@ func (x *execution) answerMail(ctx context.Context, resp *provider.Response) (re
 	}
 	s := now.state
 	if s.Phase != run.Ready || s.Owner != x.state.Owner || s.LogSeq != x.state.LogSeq {
-		// The run is no longer to answer.
+		// Another event moved the run. It owes no answer now.
 		return result{minSeq: s.Seq}, true, nil
 	}
 	if s.HasUnread(x.state.Seq) {
@@ -82,7 +84,7 @@ func (x *execution) delegate(ctx context.Context, resp *provider.Response) (resu
 	}
 	e.Cut = e.Review != nil && tool.Truncated(e)
 	e.Approve = tool.NeedsApproval(x.start.Approve, e.Calls)
-	if err := x.reserveRuns(ctx, &e); err != nil {
+	if err := x.countTurn(ctx, &e); err != nil {
 		return result{}, err
 	}
 	if !e.Deferred() {
@@ -100,16 +102,15 @@ func (x *execution) delegate(ctx context.Context, resp *provider.Response) (resu
 	return x.appendTurn(ctx, e)
 }
 
-// reserveRuns counts the tokens of a turn and its runs in the budget. The
-// supervisor's run comes first: without it, none of the others is made. If the
-// budget refuses the others, and no other call is left, there is nothing to
-// review.
-func (x *execution) reserveRuns(ctx context.Context, e *run.Entry) error {
+// countTurn counts a turn in the budget: its tokens, and the runs and tool runs
+// that it starts. The supervisor's run comes first, since without it none of
+// the others is made. A turn without a call that takes effect needs no review.
+func (x *execution) countTurn(ctx context.Context, e *run.Entry) error {
 	calls := slices.Clone(e.Calls)
 	if e.Review != nil {
 		calls = slices.Insert(calls, 0, *e.Review)
 	}
-	if err := x.recordAnswer(ctx, e.Answer, calls); err != nil {
+	if err := x.countAnswer(ctx, e.Answer, calls); err != nil {
 		return err
 	}
 	if e.Review != nil {
@@ -125,7 +126,8 @@ func (x *execution) reserveRuns(ctx context.Context, e *run.Entry) error {
 }
 
 // decide decides on each tool call of an answer. It asks the bus about the
-// agents and runs that they name.
+// agents and runs that the calls name. A tool.Lookup reports no errors, so
+// decide collects them in failed. Spread is that of run.Entry.
 func (x *execution) decide(
 	ctx context.Context, resp *provider.Response,
 ) (calls []run.Call, spread []int, failed error) {
@@ -158,10 +160,11 @@ func (x *execution) decide(
 	return calls, spread, errors.Join(failed, x.noteBusyPeers(ctx, calls))
 }
 
-// answer returns the outcome of a run whose last answer calls no agent. An
-// answer that was cut fails the run if its agent's definition says so. The text
-// of such an answer is the partial result.
-func answer(resp *provider.Response, start *run.Start) run.Outcome {
+// outcomeOfAnswer returns the outcome of a run that ends with an answer: the
+// outcome that the answer submits, or its text. An answer that was cut fails
+// the run if the agent's definition says so, and its text is the partial
+// result.
+func outcomeOfAnswer(resp *provider.Response, start *run.Start) run.Outcome {
 	o := run.Outcome{Status: run.StatusCompleted, Result: resp.Content}
 	if submitted := tool.Submitted(resp, start.Tools); submitted != nil {
 		o = *submitted
@@ -192,8 +195,8 @@ func (x *execution) modelFailure(err error) run.Outcome {
 	return o
 }
 
-// unrecorded returns the outcome of a run with a turn that is too large to be
+// turnTooLarge returns the outcome of a run with a turn that is too large to be
 // stored.
-func (x *execution) unrecorded(err error) run.Outcome {
+func (x *execution) turnTooLarge(err error) run.Outcome {
 	return x.modelFailure(fmt.Errorf("turn %d cannot be recorded: %w", x.nextTurn(), err))
 }

@@ -93,10 +93,10 @@ func (x *execution) estimate(req *provider.Request) budget.Estimate {
 	return e
 }
 
-// recordAnswer counts the tokens of a turn's answer, and the runs and tool runs
+// countAnswer counts the tokens of a turn's answer, and the runs and tool runs
 // that its calls start. It refuses the calls that a scope has no room for, the
 // last ones first.
-func (x *execution) recordAnswer(ctx context.Context, resp *provider.Response, calls []run.Call) error {
+func (x *execution) countAnswer(ctx context.Context, resp *provider.Response, calls []run.Call) error {
 	var wanted budget.Starts
 	for _, c := range calls {
 		if c.MakesRun() {

@@ -64,7 +64,7 @@ func (x *execution) appendTurn(ctx context.Context, e run.Entry) (result, error)
 	}
 	res, err := x.appendEntry(ctx, e)
 	if errors.Is(err, bus.ErrTooLarge) && e.End == nil {
-		return x.finishTurn(ctx, x.unrecorded(err), nil)
+		return x.finishTurn(ctx, x.turnTooLarge(err), nil)
 	}
 	return res, err
 }

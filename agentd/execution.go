@@ -266,7 +266,7 @@ func (x *execution) carryOut(ctx context.Context, e run.Effect) (result, error) 
 	case run.NotifyIdle:
 		return finished, x.notifyIdle(ctx, e)
 	case run.PublishAnswer:
-		return x.publishOutcome(ctx, answer(x.state.Turns[e.Turn-1].Entry.Answer, x.start))
+		return x.publishOutcome(ctx, outcomeOfAnswer(x.state.Turns[e.Turn-1].Entry.Answer, x.start))
 	case run.LogEnd:
 		if err := x.releaseTokens(ctx); err != nil {
 			return result{}, err

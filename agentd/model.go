@@ -63,7 +63,7 @@ func (x *execution) takeTurn(ctx context.Context) (result, error) {
 		}
 		return x.finishTurn(ctx, x.modelFailure(err), nil)
 	}
-	return x.answered(ctx, resp)
+	return x.storeAnswer(ctx, resp)
 }
 
 // mayBegin reports whether the work may begin: no other worker has it in hand,

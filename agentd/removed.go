@@ -9,11 +9,11 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// errNoCall says that the stream has no call of a run.
+// errNoCall is the error of a run without a call on the stream.
 var errNoCall = errors.New("the run has no call")
 
-// failRemoved ends a run whose call is not on the stream any more. No worker
-// can go on with it, and the caller is told so.
+// failRemoved ends a run after its call was removed from the stream: no worker
+// can go on with it. The caller gets a failed outcome.
 func failRemoved(ctx context.Context, w *Worker, t *trigger, lost error) error {
 	r := t.at.Run
 	w.log.ErrorContext(ctx, "run lost by removal",
@@ -22,20 +22,23 @@ func failRemoved(ctx context.Context, w *Worker, t *trigger, lost error) error {
 	return failUnread(ctx, w, r, run.Failure(run.KindError, text, run.ErrRemoved))
 }
 
-// replyOfParent returns the subject at which the parent of a run awaits the
-// outcome. The run's own call named it and is gone; the path names the turn and
-// the call, and the parent's call has the parent's agent. Without that call the
-// result is false: the parent is lost too, and its timer ends its wait.
+// replyOfParent returns the reply subject of a run without its call. The run's
+// path has the turn and the index of the call in its parent, and the subject of
+// the parent's own call has the parent's agent. If that is gone too, the result
+// is false: a timer ends the wait of the parent, which is lost too.
 func replyOfParent(ctx context.Context, w *Worker, r subjects.Run) (reply string, ok bool, err error) {
-	path, turn, index, ok := r.Path.Parent()
+	parent, turn, index, ok := r.Path.Parent()
 	if !ok {
 		return "", false, nil
 	}
-	ms, err := w.conn.LastPerSubject(ctx, r.Space.CallOf(r.Tree, path))
-	for _, m := range ms {
-		if at, err := r.Space.Parse(m.Subject); err == nil {
+	calls, err := w.conn.LastPerSubject(ctx, r.Space.CallOf(r.Tree, parent))
+	if err != nil {
+		return "", false, err
+	}
+	for _, call := range calls {
+		if at, err := r.Space.Parse(call.Subject); err == nil {
 			return at.Run.Reply(turn, index), true, nil
 		}
 	}
-	return "", false, err
+	return "", false, nil
 }

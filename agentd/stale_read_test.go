@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/bustest"
@@ -139,4 +140,76 @@ func TestReadOfAStoppedWorkerIsRepeated(t *testing.T) {
 		}
 		h.checkVerified()
 	})
+}
+
+// TestReadsAgainAfterSlowSends: a worker hangs while it carries out the side
+// effects of a turn. It reads the run again before it asks the model, since
+// another worker may have taken the run over.
+func TestReadsAgainAfterSlowSends(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
+			"r":     {calls(use("fork", "prompt", "one")), joinsResults},
+			"r-1-0": {delayed(time.Hour, says("never"))},
+		})
+		var hangs atomic.Bool
+		h.startWorker("w1", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &hangs, atStep: func(s step) error {
+			if s.Op == "write" && !s.After && strings.HasSuffix(s.Subject, ".r-1-0.call") &&
+				hangs.CompareAndSwap(false, true) {
+				time.Sleep(time.Minute)
+				hangs.Store(false)
+			}
+			return nil
+		}})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitRequests("lead", 1)
+		h.startWorker("w2", workerOptions{})
+		h.expectCompleted(r, "c0=r-1-0")
+		time.Sleep(2 * time.Minute)
+		if requests := h.requestsOf("r"); len(requests) != 2 || requests[1].worker.name != "w2" {
+			t.Errorf("the lead's model was asked %d times, the last time by %s, want 2 times, the last time by w2",
+				len(requests), requests[len(requests)-1].worker.name)
+		}
+		h.checkVerified()
+	})
+}
+
+// TestReadsAgainBeforeALateRequest: a worker has lost its lease, and goes on
+// with the run. A second worker takes the run over, and hangs between its read
+// of the run and its request to the model. It reads the run again, and finds the
+// entry or the outcome of the first worker. It does not ask for a stored turn.
+func TestReadsAgainBeforeALateRequest(t *testing.T) {
+	t.Parallel()
+	thorough(t)
+	for name, plan := range map[string][]scriptedModel{
+		"an answer": {delayed(15*time.Second, says("done"))},
+		"a turn":    {delayed(15*time.Second, calls(use("check_mail"))), joinsResults},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withHarness(t, func(h *harness) {
+				h.forkingLead(map[string][]scriptedModel{"r": plan})
+				var frozen, hung atomic.Bool
+				frozen.Store(true)
+				h.startWorker("w1", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &frozen})
+				h.awaitReady()
+				r := h.submit("lead", "go")
+				h.awaitRequests("lead", 1)
+				h.startWorker("w2", workerOptions{beforeModel: func() {
+					if hung.CompareAndSwap(false, true) {
+						time.Sleep(10 * time.Second)
+					}
+				}})
+				h.awaitOutcome(r, time.Hour)
+				time.Sleep(2 * time.Minute)
+				if !hung.Load() {
+					t.Error("no worker took the run over")
+				}
+				if requests := h.requestsOf("r"); len(requests) != len(plan) {
+					t.Errorf("the model was asked %d times, want %d", len(requests), len(plan))
+				}
+				h.checkVerified()
+			})
+		})
+	}
 }

@@ -22,20 +22,20 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// asker is an MCP server with the tool act, which asks for a city in its first
-// call and acts in the second one. Neither call knows of the other but by its
-// arguments: each request has a server of its own.
-type asker struct {
+// askingServer is an MCP server with the tool act. A call of act asks for a city,
+// and a call with the answer acts. Each request is served by a new mcp.Server,
+// which knows only what the request says.
+type askingServer struct {
 	url string
 	// asked counts the questions.
 	asked atomic.Int32
-	// acted has "key city" for each call with an answer.
+	// acted has the key and the city of each call that acted.
 	acted keyList
 }
 
-func newAsker(t *testing.T) *asker {
+func newAskingServer(t *testing.T) *askingServer {
 	t.Helper()
-	a := &asker{}
+	a := &askingServer{}
 	serve := func(*http.Request) *mcp.Server {
 		server := mcp.NewServer(&mcp.Implementation{Name: "asker"}, nil)
 		mcp.AddTool(server, &mcp.Tool{Name: "act"}, a.act)
@@ -47,7 +47,7 @@ func newAsker(t *testing.T) *asker {
 	return a
 }
 
-func (a *asker) act(_ context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+func (a *askingServer) act(_ context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
 	if r.Params.RequestState == "" {
 		a.asked.Add(1)
 		return &mcp.CallToolResult{
@@ -69,8 +69,9 @@ func (a *asker) act(_ context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}, nil, nil
 }
 
-// serveAsker serves the toolset, and an agent that calls the tool once.
-func (h *harness) serveAsker(a *asker, effect configs.ToolEffect) {
+// serveAsking serves the toolset of the server, and an agent that calls its tool
+// once.
+func (h *harness) serveAsking(a *askingServer, effect configs.ToolEffect) {
 	h.serveSet(configs.Toolset{Kind: configs.ToolsetMCP, URL: a.url},
 		configs.ToolsetTool{ToolConfig: configs.ToolConfig{Effect: effect}})
 }
@@ -93,18 +94,18 @@ func (h *harness) answerForm(tree subjects.Tree, city string) subjects.Run {
 	return held.Run
 }
 
-// TestToolAsks: a call of a tool that asks for input is held with the form. When
-// its worker is dead, another one calls the tool again with the answer,
-// its state and the same key. An answer to another form, a malformed one, a
+// TestToolAsks: a call of a tool that asks for input is held with the form. Its
+// worker dies. Another worker calls the tool again with the answer, the state of
+// the form and the same key. An answer to another form, a malformed one, a
 // settlement of another kind and a second answer do nothing.
 func TestToolAsks(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []configs.ToolEffect{configs.ToolReads, configs.ToolOnce} {
 		t.Run(string(effect), func(t *testing.T) {
 			t.Parallel()
-			a := newAsker(t)
+			a := newAskingServer(t)
 			inRealTime(t, func(h *harness) {
-				h.serveAsker(a, effect)
+				h.serveAsking(a, effect)
 				first := h.startWorker("first", workerOptions{})
 				h.awaitReady()
 				root := h.submit("ops", "do it")
@@ -149,9 +150,9 @@ func TestToolAsks(t *testing.T) {
 // its result reaches the model.
 func TestToolAsksDeclined(t *testing.T) {
 	t.Parallel()
-	a := newAsker(t)
+	a := newAskingServer(t)
 	inRealTime(t, func(h *harness) {
-		h.serveAsker(a, configs.ToolOnce)
+		h.serveAsking(a, configs.ToolOnce)
 		h.startWorker("w", workerOptions{})
 		h.awaitReady()
 		root := h.submit("ops", "do it")
@@ -172,9 +173,9 @@ func TestToolAsksDeclined(t *testing.T) {
 // of the run. Where no person can answer, the model reads the question.
 func TestToolAsksInVain(t *testing.T) {
 	t.Parallel()
-	a := newAsker(t)
+	a := newAskingServer(t)
 	inRealTime(t, func(h *harness) {
-		h.serveAsker(a, configs.ToolReads)
+		h.serveAsking(a, configs.ToolReads)
 		w := h.startWorker("w", workerOptions{})
 		h.awaitReady()
 		root := h.submit("ops", "do it")
@@ -207,22 +208,24 @@ func TestToolAsksInVain(t *testing.T) {
 }
 
 // TestToolAsksCrashTable kills the worker of a tool that asks, at a moment of
-// the call. The answer is never asked for again after it was given. An effect
-// that may happen once happens once at most, and its outcome is unknown where a
-// worker died between the entry of its begin and the next entry.
+// the call. No person is asked again after the answer. An effect that may happen
+// once happens once at most. Its outcome is unknown if the worker died between
+// the entry of an attempt and the next write.
 func TestToolAsksCrashTable(t *testing.T) {
 	t.Parallel()
 	thorough(t)
 	const log, reply = ".r-1-0.log", ".r.in.1.0"
 	for _, test := range []struct {
 		effect configs.ToolEffect
-		// nth says which write to the subject the worker dies at.
+		// The worker dies at the nth write to the subject, before or
+		// after it.
 		suffix string
 		nth    int
 		after  bool
 		// asked and acted count the calls of the tool.
 		asked, acted int
-		kind         run.Kind
+		// kind is the kind of the outcome, "" if it is completed.
+		kind run.Kind
 	}{
 		{configs.ToolReads, log, 1, false, 2, 1, ""},   // asked, and not held
 		{configs.ToolReads, log, 1, true, 1, 1, ""},    // held
@@ -234,12 +237,13 @@ func TestToolAsksCrashTable(t *testing.T) {
 		{configs.ToolOnce, reply, 1, false, 1, 1, run.KindUnknown},
 		{configs.ToolOnce, reply, 1, true, 1, 1, ""},
 	} {
+		diesAnswered := test.suffix == reply || test.nth == 3
 		name := fmt.Sprintf("%s %s %d %t", test.effect, test.suffix, test.nth, test.after)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newAsker(t)
+			a := newAskingServer(t)
 			inRealTime(t, func(h *harness) {
-				h.serveAsker(a, test.effect)
+				h.serveAsking(a, test.effect)
 				writes := 0
 				victim := h.startWorker("victim", workerOptions{atStep: func(s step) error {
 					if s.Op != "write" || !strings.HasSuffix(s.Subject, test.suffix) || s.After != test.after {
@@ -252,12 +256,12 @@ func TestToolAsksCrashTable(t *testing.T) {
 				}})
 				h.awaitReady()
 				root := h.submit("ops", "do it")
-				if test.suffix == reply || test.nth == 3 {
+				if diesAnswered {
 					h.answerForm(root.Tree, "Bern")
 				}
 				<-victim.ended
 				h.startWorker("successor", workerOptions{})
-				if test.suffix == log && test.nth < 3 && test.kind == "" {
+				if !diesAnswered && test.kind == "" {
 					h.answerForm(root.Tree, "Bern")
 				}
 				h.expectToolOutcome(root, time.Minute, test.kind)

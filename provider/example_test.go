@@ -7,7 +7,8 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// A call has its arguments as strings, and as the bytes that the model sent.
+// A tool call has its arguments as strings, and as the bytes that the model
+// sent.
 func ExampleNewToolCall() {
 	arguments := []byte(`{"agent": "reviewer", "task": "look at PR 12", "lines": [1, 2]}`)
 	c := provider.NewToolCall("call_1", "call_agent", arguments)

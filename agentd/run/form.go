@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Form is what a tool asks a person before it goes on with its call. The tool
-// run is held until a person has filled it in.
+// Form has the questions that a tool asks a person before it goes on with its
+// call. The tool run is held until a person has filled it in.
 type Form struct {
-	// ID tells the form from every other one.
+	// ID is unique to the form.
 	ID        string     `json:"id"`
 	Questions []Question `json:"questions"`
 	// State is a text of the tool's server. The next request to the server
@@ -18,14 +18,13 @@ type Form struct {
 
 // Question is one question of a form.
 type Question struct {
-	// Key tells the question from the other ones of its form.
+	// Key is unique among the questions of the form.
 	Key  string `json:"key"`
 	Text string `json:"text"`
-	// Schema is the JSON Schema of the answer, which is an object. It is
-	// empty if the person has nothing to tell but that it is done.
+	// Schema is the JSON Schema of the answer, which is an object. Without
+	// a schema every object fits: a question with a URL is answered by {}.
 	Schema json.RawMessage `json:"schema,omitempty"`
-	// URL is a page that the person visits first. It is empty for a
-	// question that is answered here.
+	// URL is a page that the person visits before the answer, "" for none.
 	URL string `json:"url,omitzero"`
 }
 
@@ -43,7 +42,8 @@ func (f Form) fill(s Settlement) *FilledForm {
 	return &FilledForm{Form: f, Declined: s.As == SettleDecline, Answers: s.Answers}
 }
 
-// String says what the form asks, on one line if its texts have one.
+// String returns the first question, and the number of questions if there are
+// more.
 func (f Form) String() string {
 	switch len(f.Questions) {
 	case 0:

@@ -21,11 +21,11 @@ type Input struct {
 	// Copy is set for a root that continues the conversation of another
 	// run.
 	Copy *Copy `json:"copy,omitempty"`
-	// Policy is the policy of all runs above together.
+	// Policy permits an agent or a tool only if every run above permits it.
 	Policy Policy `json:"policy,omitzero"`
-	// AllowedHosts are the hosts that the caller's url_fetch may ask. A run
-	// whose agent names hosts of its own uses those instead. An empty list
-	// allows every public host.
+	// AllowedHosts are the hosts that the caller's url_fetch may ask. Hosts
+	// in the file of the run's own agent replace them. An empty list allows
+	// every public host.
 	AllowedHosts []string `json:"allowed_hosts,omitempty"`
 	// Tool is set for a tool run.
 	Tool *ToolInput `json:"tool,omitempty"`
@@ -35,22 +35,34 @@ type Input struct {
 	Supervision Supervision `json:"supervision,omitzero"`
 }
 
+// AdHoc reports whether the run is an ad hoc run.
+func (in Input) AdHoc() bool { return in.Spawned != nil && in.Spawned.AdHoc != nil }
+
 // Forked marks a fork. It works beside its parent and reports its answers as
-// mail. Between them it is idle.
+// mail. After each answer it is idle.
 type Forked struct {
 	// Inherit gives the fork its parent's conversation up to the turn that
 	// forked.
 	Inherit bool `json:"inherit,omitzero"`
 }
 
-// CopyOf names a run for a root that continues its conversation after a turn.
-// Turn 0 continues the whole of it.
+// Copy names a run of any tree, for a root that continues its conversation. The
+// tokens are text until Run parses them: a call may come from any client.
+type Copy struct {
+	Agent string `json:"agent"`
+	Tree  string `json:"tree"`
+	Path  string `json:"path"`
+	// Turn is the last turn that is copied, 0 for the whole conversation.
+	Turn int `json:"turn"`
+}
+
+// CopyOf returns the Copy of a run up to a turn.
 func CopyOf(r subjects.Run, turn int) *Copy {
 	return &Copy{Agent: r.Agent.String(), Tree: r.Tree.String(), Path: r.Path.String(), Turn: turn}
 }
 
-// Run returns the address of the run in a space. The error says which token is
-// malformed.
+// Run returns the address of the copied run in a space. The error says which
+// token is malformed.
 func (c Copy) Run(space subjects.Space) (r subjects.Run, _ error) {
 	agent, err := subjects.ParseAgent(c.Agent)
 	if err != nil {
@@ -64,26 +76,15 @@ func (c Copy) Run(space subjects.Space) (r subjects.Run, _ error) {
 	return space.Run(agent, tree, path), err
 }
 
-// Copy names a run of any tree. A root continues its conversation. Its tokens
-// are text until Run parses them: a call may come from any client.
-type Copy struct {
-	Agent string `json:"agent"`
-	Tree  string `json:"tree"`
-	Path  string `json:"path"`
-	// Turn is the last turn that is copied, 0 for the whole conversation.
-	Turn int `json:"turn"`
-}
-
-// AdHoc reports whether the run is an ad hoc run.
-func (in Input) AdHoc() bool { return in.Spawned != nil && in.Spawned.AdHoc != nil }
-
 // Spawned has the settings that a spawned run gets from its parent.
 type Spawned struct {
 	// Cwd is the working directory, below the agent's own.
 	Cwd string `json:"cwd,omitzero"`
-	// Turns is the number of turns before a last one, in which the run has
-	// to answer. 0 is MaxTurns without a last one.
-	Turns int    `json:"turns,omitzero"`
+	// Turns is the number of turns in which the run may use all of its
+	// tools. In one more turn it has to answer. If Turns is 0, only
+	// MaxTurns bounds the run, and no turn is such a last one.
+	Turns int `json:"turns,omitzero"`
+	// AdHoc is set for an ad hoc run.
 	AdHoc *AdHoc `json:"ad_hoc,omitempty"`
 }
 
@@ -109,7 +110,8 @@ type AdHoc struct {
 }
 
 // InputFor returns the body of a call: everything that the child gets from its
-// parent. A nil Start passes on the task and the context alone.
+// parent. A run without a turn on its log has no Start. It passes on the task
+// and the context alone.
 func (s *Start) InputFor(c Call) Input {
 	in := Input{Task: c.Task, Context: c.Context}
 	if s == nil {
@@ -121,6 +123,8 @@ func (s *Start) InputFor(c Call) Input {
 			AllowedHosts: s.AllowedHosts,
 		}
 		if c.OnUnknown == UnknownAsk {
+			// The run may wait for a person. The patience bounds
+			// the tool alone.
 			in.Tool.Timeout = c.Patience
 		}
 		return in
@@ -133,11 +137,10 @@ func (s *Start) InputFor(c Call) Input {
 	if c.Op == OpFork {
 		in.Forked = &Forked{Inherit: c.Task == ""}
 	}
-	if c.Spawn {
+	if c.Spawn || c.AdHoc {
 		in.Spawned = &Spawned{Cwd: c.Cwd, Turns: s.ChildTurns}
 	}
 	if c.AdHoc {
-		in.Spawned = &Spawned{Cwd: c.Cwd, Turns: s.ChildTurns}
 		in.Spawned.AdHoc = &AdHoc{
 			Model: s.Model, Temperature: s.Temperature, MaxTokens: s.MaxTokens, SubAgents: s.SubAgents,
 			Tools: provider.ToolNames(s.Tools), Served: s.Served, Approve: s.Approve,

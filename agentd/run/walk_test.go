@@ -53,28 +53,37 @@ func TestSimApply(t *testing.T) {
 	})
 }
 
-// walker is one walk: the state so far, and the events that it was folded from.
+// walker is one walk: its settings, the state so far, and facts that the checks
+// note from the events.
 type walker struct {
-	state   run.State
-	history []run.Event
-	// the model forks, and uses the tools of the style mail
+	// mails says that the model forks and uses the tools of the style mail.
 	mails bool
-	// the run is a tool run
+	// tool says that the run is a tool run.
 	tool bool
-	// sequences of the mail that came between the call and the end
-	mail        []uint64
-	people      bool // people interrupt the run
+	// people says that people interrupt the run.
+	people      bool
 	supervision run.Supervision
-	// a person has interrupted the run, and it was not ready since
+	start       *run.Start
+
+	state run.State
+	// history has the events that state was folded from.
+	history []run.Event
+
+	// mail has the sequences of the mail between the call and the end.
+	mail []uint64
+	// stopped says that a person has interrupted the run, and that the run
+	// was not ready since.
 	stopped bool
-	start   *run.Start             // settings of the run
-	kept    map[string]run.Outcome // the first outcome of each call
-	// sequence of the last message to each run
+	// kept has the first outcome of each call.
+	kept map[string]run.Outcome
+	// sent has the sequence of the last message to each run.
 	sent map[string]uint64
-	made map[subjects.Path]bool // runs that a state owed to start
-	// forks that have reported idle, and were not written to since
+	// made has the runs that a state owed to start.
+	made map[subjects.Path]bool
+	// idle has the forks that have reported idle, and got no message since.
 	idle map[string]bool
-	// deliveries with a return, by trigger; true if the return excuses them
+	// returns has the deliveries with a return, by trigger. The value is
+	// true if the return excuses the delivery.
 	returns map[uint64]map[int]bool
 }
 
@@ -173,30 +182,29 @@ func (w *walker) checkMail(t *rapid.T, after run.State, e run.Event, err error) 
 
 // mustRefuse reports whether an event cannot follow a state in any history.
 func mustRefuse(s run.State, e run.Event) bool {
-	var index int
-	turn, started := false, false
+	isTool := s.Input.Tool != nil
+	fits := s.Phase == run.Ready
+	var entry run.Entry
 	switch e := e.(type) {
 	case run.Answered:
-		index, turn = e.Entry.Index, true
+		entry, fits = e.Entry, fits && !isTool
 	case run.AnsweredWithoutCalls:
-		index, turn = e.Entry.Index, true
-	case run.Ended:
-		index = e.Entry.Index
+		entry, fits = e.Entry, fits && !isTool
 	case run.ToolStarted:
-		index, started = e.Entry.Index, true
+		entry, fits = e.Entry, fits && isTool
 	case run.ToolHeld:
-		index, started = e.Entry.Index, true
-		if !s.Ended() && s.Attempt == nil && e.Entry.Form == nil {
-			return true
-		}
+		entry, fits = e.Entry, fits && isTool && (s.Attempt != nil || e.Entry.Form != nil)
+	case run.Ended:
+		entry, fits = e.Entry, true
 	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Settled, run.Interrupted,
 		run.Returned, run.Cancelled, run.OutcomeStored:
 		return false
 	}
-	isTool := s.Input.Tool != nil
-	return s.Phase == run.None || index != s.LogIndex+1 ||
-		turn && (s.Phase == run.Awaiting || s.Phase == run.Idle || s.Phase == run.Held) ||
-		!s.Ended() && (turn && isTool || started && (!isTool || s.Phase != run.Ready))
+	if s.Phase == run.None || entry.Index != s.LogIndex+1 {
+		return true
+	}
+	// Of an entry after the end only the index counts.
+	return !fits && !s.Ended()
 }
 
 // checkCounts: each call of the last turn has an outcome, is pending or is a
@@ -214,13 +222,8 @@ func checkCounts(t *rapid.T, before, after run.State) {
 			continue // no call is made yet
 		}
 		if len(turn.Outcomes) != len(turn.Entry.Calls) || !last && missing > 0 {
-			t.Fatalf(
-				"turn %d has %d outcomes of %d calls, %d missing",
-				i+1,
-				len(turn.Outcomes),
-				len(turn.Entry.Calls),
-				missing,
-			)
+			t.Fatalf("turn %d has %d outcomes of %d calls, %d missing",
+				i+1, len(turn.Outcomes), len(turn.Entry.Calls), missing)
 		}
 		if last && after.Phase == run.Awaiting && (missing != after.Pending() || missing == 0) {
 			t.Fatalf("%d outcomes are missing while %d are pending", missing, after.Pending())
@@ -351,8 +354,7 @@ func checkOwed(t *rapid.T, before, after run.State) {
 	// A ready run changes its owner only if an interrupt stops its request.
 	stopping := keys[effectKey(run.LogInterrupt{Turn: len(after.Turns) + 1})]
 	if before.Phase == run.Ready && after.Phase == run.Ready && len(after.Turns) == len(before.Turns) &&
-		after.Owner != before.Owner &&
-		!stopping {
+		after.Owner != before.Owner && !stopping {
 		t.Fatalf("the owner of a run that stayed ready went from %d to %d", before.Owner, after.Owner)
 	}
 }
@@ -372,8 +374,8 @@ func checkNewlyDue(t *rapid.T, before, after run.State, e run.CallChildren) {
 	}
 }
 
-// due counts the calls of a turn that are due and have no outcome: those before
-// the first one that changes something, or that one alone.
+// due counts the calls of a turn that have no outcome and may run now: those
+// before the first call that runs alone, or else that call.
 func due(turn run.Turn) (n int) {
 	for i, c := range turn.Entry.Calls {
 		if !c.HasReply() || turn.Outcomes[i] != nil {
@@ -406,10 +408,8 @@ func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 			}
 		}
 	}
-	stop, stopping := s.Outstanding().All()[len(s.Outstanding().All())-1].(run.StopBelow)
-	stopping = stopping && !stop.Timer.IsZero()
-	if (s.Phase == run.Ready || s.Phase == run.Idle || stopping) && (want == 0 || stopping) && len(e.Children) == 0 &&
-		len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
+	awaitsNoCall := want == 0 && (s.Phase == run.Ready || s.Phase == run.Idle) || awaitsStopped(s)
+	if awaitsNoCall && len(e.Children) == 0 && len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
 		return
 	}
 	if s.Phase != run.Awaiting || len(e.Children) != want || e.Turn != len(s.Turns) {
@@ -423,6 +423,14 @@ func checkChildren(t *rapid.T, s run.State, e run.CallChildren) {
 			t.Fatalf("the deadline %v is after the timer %v", c.Deadline, e.Timer)
 		}
 	}
+}
+
+// awaitsStopped reports whether an interrupted run waits for the runs that it
+// ends.
+func awaitsStopped(s run.State) bool {
+	owed := s.Outstanding().All()
+	stop, ok := owed[len(owed)-1].(run.StopBelow)
+	return ok && !stop.Timer.IsZero()
 }
 
 // checkResults: the outcome of a call is its refusal, its own child's outcome,

@@ -83,10 +83,11 @@ func (g *gc) run(ctx context.Context, args []string) error {
 	if g.all {
 		return g.allAgents(ctx)
 	}
-	return g.one(ctx, args[0])
+	return g.oneAgent(ctx, args[0])
 }
 
-func (g *gc) one(ctx context.Context, name string) error {
+// oneAgent collects the memory of one agent.
+func (g *gc) oneAgent(ctx context.Context, name string) error {
 	if _, err := subjects.ParseAgent(name); err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (g *gc) one(ctx context.Context, name string) error {
 		fmt.Fprintf(g.stderr, "Warning: agent %q does not have memory enabled. Skipping.\n", name)
 		return nil
 	}
-	return g.use(ctx, func(c *collector) error { return c.collect(ctx, agent) })
+	return g.withCollector(ctx, func(c *collector) error { return c.collect(ctx, agent) })
 }
 
 // allAgents collects the memory of every agent in the directory. An invalid
@@ -109,10 +110,10 @@ func (g *gc) allAgents(ctx context.Context) error {
 		return err
 	}
 	agents = slices.DeleteFunc(agents, func(a configs.Agent) bool { return !a.Memory.Enabled })
-	wrong := map[string]error{}
+	fileErrs := map[string]error{}
 	for _, e := range invalid {
 		name := configs.NameOf(e.File)
-		wrong[name] = e
+		fileErrs[name] = e
 		agents = append(agents, configs.Agent{Name: name})
 	}
 	if len(agents) == 0 {
@@ -120,18 +121,18 @@ func (g *gc) allAgents(ctx context.Context) error {
 		return err
 	}
 	slices.SortFunc(agents, func(a, b configs.Agent) int { return cmp.Compare(a.Name, b.Name) })
-	return g.use(ctx, func(c *collector) error { return g.each(ctx, c, agents, wrong) })
+	return g.withCollector(ctx, func(c *collector) error { return g.each(ctx, c, agents, fileErrs) })
 }
 
 // each collects the memory of the agents, one after the other. It goes on after
-// an agent that fails. An agent in wrong has failed already.
-func (g *gc) each(ctx context.Context, c *collector, agents []configs.Agent, wrong map[string]error) error {
+// an agent that fails. An agent in fileErrs has failed already.
+func (g *gc) each(ctx context.Context, c *collector, agents []configs.Agent, fileErrs map[string]error) error {
 	failed := 0
 	for _, agent := range agents {
 		if _, err := fmt.Fprintf(g.stdout, "=== GC: %s ===\n", agent.Name); err != nil {
 			return err
 		}
-		err := wrong[agent.Name]
+		err := fileErrs[agent.Name]
 		if err == nil {
 			err = c.collect(ctx, agent)
 		}
@@ -150,9 +151,9 @@ func (g *gc) each(ctx context.Context, c *collector, agents []configs.Agent, wro
 	return nil
 }
 
-// use calls fn with a collector from the flags and config.toml. A connection to
-// the bus ends with fn.
-func (g *gc) use(ctx context.Context, fn func(*collector) error) error {
+// withCollector calls fn with a collector that the flags and config.toml
+// configure. After fn it closes the connection to the bus, if there is one.
+func (g *gc) withCollector(ctx context.Context, fn func(*collector) error) error {
 	log, err := g.log.Logger(g.stderr, cli.Terminal(os.Stderr))
 	if err != nil {
 		return err
@@ -174,8 +175,8 @@ func (g *gc) use(ctx context.Context, fn func(*collector) error) error {
 	})
 }
 
-// connect opens the bus that the command line names, if config.toml keeps
-// memory on a bus. Otherwise it returns nil.
+// connect connects to the bus that the command line names, if config.toml keeps
+// memory on a bus. It returns nil if memory is in files.
 func (g *gc) connect(ctx context.Context, global configs.Global, log *slog.Logger) (*bus.Conn, error) {
 	onBus := global.Memory == configs.MemoryOnBus
 	switch {

@@ -16,12 +16,12 @@ import (
 	"github.com/axebus/axe/internal/toolset"
 )
 
-// inputRequest is a request of a server in a result that asks for input. The
+// inputRequest is one question of a server, in a result that asks for input. The
 // format is that of multi round-trip requests in the protocol 2026-07-28.
 type inputRequest struct {
 	Method string `json:"method"`
 	Params struct {
-		// Mode is form or url. It is form if it is empty.
+		// Mode is form or url, form if it is empty.
 		Mode    string          `json:"mode"`
 		Message string          `json:"message"`
 		Schema  json.RawMessage `json:"requestedSchema"`
@@ -31,9 +31,9 @@ type inputRequest struct {
 
 const methodElicit = "elicitation/create"
 
-// needsInput returns the error of a result that asks for input: a
-// toolset.InputError if axe can ask a person for it.
-func (a *answer) needsInput() error {
+// inputError returns the error of a result that asks for input. It is a
+// toolset.InputError with the form if axe can ask a person.
+func (a *answer) inputError() error {
 	form := run.Form{State: a.State}
 	for _, key := range slices.Sorted(maps.Keys(a.Requests)) {
 		r := a.Requests[key]
@@ -57,7 +57,7 @@ func (a *answer) needsInput() error {
 	return &toolset.InputError{Form: form}
 }
 
-// responses returns the answers of a filled form as the server wants them.
+// responses returns the answers of a filled form in the format of the protocol.
 func responses(f *run.FilledForm) (mcp.InputResponseMap, error) {
 	all := mcp.InputResponseMap{}
 	for _, q := range f.Questions {
@@ -78,9 +78,9 @@ func responses(f *run.FilledForm) (mcp.InputResponseMap, error) {
 	return all, nil
 }
 
-// withoutInput leaves the capability to answer out of the handshake of the
-// protocols before 2026-07-28. Their servers ask by a request within the call,
-// and such a call cannot be held.
+// withoutInput is a middleware that tells servers of the protocols before
+// 2026-07-28 that axe answers no questions. They ask by a request within the
+// call, and such a call cannot be held.
 func withoutInput(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if p, ok := req.GetParams().(*mcp.InitializeParams); ok {

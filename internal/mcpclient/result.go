@@ -69,7 +69,7 @@ func resultOf(tool string, raw json.RawMessage) (toolset.Result, error) {
 func (a *answer) unfinished() error {
 	switch {
 	case a.Type == "input_required":
-		return a.needsInput()
+		return a.inputError()
 	case a.Type == "task", a.Type == "" && a.Task != nil && a.Content == nil:
 		return errors.New("the tool goes on as a task of the server, which axe cannot follow: " +
 			"it may take effect, and its result is not known")

@@ -15,24 +15,28 @@ import (
 	"github.com/axebus/axe/internal/text"
 )
 
-// stdio is the connection to a process: a message a line. It notes in the
-// exchange of a request whether it was sent, and its answer.
+// stdio is the SDK's connection to a process, with one message on each line. It
+// notes in the exchange of a request whether it was sent, and its answer.
 type stdio struct {
 	process *process
 	lines   *lineReader
+	// queue has the lines for the writer.
 	queue   chan line
 	closing sync.Once
 	closed  chan struct{}
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// calls has the exchanges of the requests in flight.
 	calls map[jsonrpc.ID]*exchange
 }
 
 // line is a message on its way to the server.
 type line struct {
-	bytes    []byte
+	bytes []byte
+	// exchange is nil for a message that is no call.
 	exchange *exchange
-	done     chan error
+	// done gets the result of the write.
+	done chan error
 }
 
 func newStdio(p *process) *stdio {
@@ -48,19 +52,19 @@ func newStdio(p *process) *stdio {
 // SessionID is empty: a process has one session.
 func (c *stdio) SessionID() string { return "" }
 
-// Read returns the next message. A line that is no JSON object is passed over:
-// some servers greet people there.
+// Read returns the next message. It skips a line that is no JSON object: some
+// servers print a greeting for people.
 func (c *stdio) Read(context.Context) (jsonrpc.Message, error) {
 	for {
 		l, err := c.lines.next()
 		switch {
 		case errors.Is(err, errTooLarge):
-			if answer := c.tooLarge(l); answer != nil {
+			if answer := c.answerTooLarge(l); answer != nil {
 				return answer, nil
 			}
 			return nil, err
 		case err != nil:
-			return nil, c.end(err)
+			return nil, c.readFailed(err)
 		case !bytes.HasPrefix(l, []byte("{")):
 			c.process.log.Debug("an MCP server wrote a line that is no message",
 				slog.String("line", text.Truncate(string(l), maxLogLine)))
@@ -77,9 +81,9 @@ func (c *stdio) Read(context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// end is the error of a connection that cannot be read any more. A process that
-// has closed its output is ended.
-func (c *stdio) end(err error) error {
+// readFailed closes a connection that cannot be read any more, and returns the
+// most exact error: io.EOF if Close ended the read, or how the process ended.
+func (c *stdio) readFailed(err error) error {
 	select {
 	case <-c.closed:
 		return io.EOF
@@ -96,9 +100,10 @@ func (c *stdio) end(err error) error {
 	return err
 }
 
-// tooLarge is the answer in place of one that is too large. It is nil if the
-// message, of which head and tail are known, is no answer to a call.
-func (c *stdio) tooLarge(l []byte) *jsonrpc.Response {
+// answerTooLarge returns an error as the answer in place of one that is too
+// large. L has the head and the tail of that message. The result is nil if the
+// message is no answer to a call.
+func (c *stdio) answerTooLarge(l []byte) *jsonrpc.Response {
 	id, ok := answerID(l)
 	if !ok {
 		return nil

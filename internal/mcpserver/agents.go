@@ -18,9 +18,10 @@ const aboutCall = "A call submits the task to this agent and waits for the answe
 	"that it calls."
 
 // cardChanged offers, changes or withdraws the tool of an agent. Card is nil
-// for an agent that was removed. The watch of the agents calls it.
+// for an agent that was removed. Only the goroutine that watches the agents
+// calls it.
 func (s *Server) cardChanged(name string, card []byte) {
-	agent, description, ok := s.offer(name, card)
+	agent, description, ok := s.toolOf(name, card)
 	old, offered := s.offered[name]
 	switch {
 	case ok && (!offered || old != description):
@@ -32,10 +33,10 @@ func (s *Server) cardChanged(name string, card []byte) {
 	}
 }
 
-// offer returns the description of an agent's tool. Ok is false for an agent
-// that no worker can serve, that the configuration leaves out, or that no
-// submission can name.
-func (s *Server) offer(name string, card []byte) (agent subjects.Agent, description string, ok bool) {
+// toolOf returns the agent of a card and the description of its tool. Ok is
+// false for an agent that no worker can serve, that the configuration leaves
+// out, or that no submission can name.
+func (s *Server) toolOf(name string, card []byte) (agent subjects.Agent, description string, ok bool) {
 	var c agentd.Card
 	if card == nil || json.Unmarshal(card, &c) != nil || c.CallProblem() != "" || !s.selects(name) {
 		return agent, "", false
@@ -51,7 +52,8 @@ func (s *Server) offer(name string, card []byte) (agent subjects.Agent, descript
 	return agent, strings.TrimSpace(about + " " + aboutCall), true
 }
 
-// selects reports whether the configuration names an agent.
+// selects reports whether the configuration offers an agent. Without names it
+// offers all.
 func (s *Server) selects(name string) bool {
 	return len(s.cfg.Agents) == 0 || slices.ContainsFunc(s.cfg.Agents, func(pattern string) bool {
 		ok, err := path.Match(pattern, name)

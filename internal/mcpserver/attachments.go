@@ -55,8 +55,8 @@ func (s *attachments) attach(a *attachment) (detach func()) {
 	}
 }
 
-// name sets the tree of a call.
-func (s *attachments) name(a *attachment, tree subjects.Tree) {
+// setTree sets the tree of a call.
+func (s *attachments) setTree(a *attachment, tree subjects.Tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a.tree = tree

@@ -27,7 +27,7 @@ func TestLeave(t *testing.T) {
 		"it has stopped":   {func(s *attachments, _ *attachment) { s.stop() }, nil, false},
 		"another tree": {nil, func(s *attachments, a *attachment) {
 			s.attach(a)
-			s.name(a, client.TreeID("T2"))
+			s.setTree(a, client.TreeID("T2"))
 		}, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {

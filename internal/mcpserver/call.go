@@ -39,8 +39,9 @@ type call struct {
 	in    input
 }
 
-// answer carries a call out. The context of the request ends when the client
-// cancels the call, and when the connection is lost.
+// answer carries a call out: it submits the task and waits for the outcome. The
+// context of the request ends when the client cancels the call, and when the
+// connection is lost.
 func (s *Server) answer(ctx context.Context, c call) (*mcp.CallToolResult, output, error) {
 	task, err := newTask(c)
 	if err != nil {
@@ -53,20 +54,21 @@ func (s *Server) answer(ctx context.Context, c call) (*mcp.CallToolResult, outpu
 	detach := s.calls.attach(a)
 	defer detach()
 
-	tree, stored, err := s.submit(work, task)
+	tree, mayBeStored, err := s.submit(work, task)
 	if err == nil {
-		s.calls.name(a, tree)
+		s.calls.setTree(a, tree)
 		var outcome run.Outcome
 		if outcome, err = s.await(work, c, tree); err == nil {
 			return s.result(ctx, tree, outcome)
 		}
 	}
 	switch cause := context.Cause(work); {
-	case !stored:
+	case !mayBeStored:
 		return nil, output{}, err
 	case errors.Is(cause, errStopping):
 		return running(tree)
-	case errors.Is(cause, errLeft), work.Err() == nil:
+	case errors.Is(cause, errLeft):
+		// The tree goes on.
 	case ctx.Err() != nil:
 		detach()
 		s.abandoned(ctx, tree, keyed)
@@ -74,9 +76,9 @@ func (s *Server) answer(ctx context.Context, c call) (*mcp.CallToolResult, outpu
 	return nil, output{}, fmt.Errorf("tree %s: %w", tree, err)
 }
 
-// submit submits a task. Stored is false if the bus has not stored it, and true
-// if it may have.
-func (s *Server) submit(ctx context.Context, task client.Task) (tree subjects.Tree, stored bool, err error) {
+// submit submits a task. MayBeStored is false if the bus has surely not stored
+// it.
+func (s *Server) submit(ctx context.Context, task client.Task) (tree subjects.Tree, mayBeStored bool, err error) {
 	bounded, stop := context.WithTimeoutCause(ctx, submitTimeout, errNotStored)
 	defer stop()
 	tree, err = s.client.Submit(bounded, task)
@@ -89,8 +91,8 @@ func (s *Server) submit(ctx context.Context, task client.Task) (tree subjects.Tr
 	return tree, bounded.Err() != nil, err
 }
 
-// await waits for the outcome of a tree. It reports the progress of the tree if
-// the client wants that.
+// await waits for the outcome of a tree. It reports the progress of the tree to
+// a client that sent a progress token.
 func (s *Server) await(ctx context.Context, c call, tree subjects.Tree) (o run.Outcome, err error) {
 	token := c.Params.GetProgressToken()
 	if token == nil {
@@ -116,8 +118,8 @@ func (s *Server) await(ctx context.Context, c call, tree subjects.Tree) (o run.O
 	return o, err
 }
 
-// abandoned ends the tree of a call that lost its client, if that counts as a
-// cancellation. The end of ctx says how the client was lost.
+// abandoned cancels the tree of a call that lost its client, or lets it go on.
+// The cause of ctx says how the client was lost.
 func (s *Server) abandoned(ctx context.Context, tree subjects.Tree, keyed bool) {
 	log := s.cfg.Log.With(slog.String(keyTree, tree.String()))
 	cause := context.Cause(ctx)

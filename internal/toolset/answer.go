@@ -15,8 +15,9 @@ import (
 	"github.com/axebus/axe/agentd/run"
 )
 
-// CheckAnswer returns what is wrong with a person's answer to a question, nil
-// if it fits the question's schema. It is as lenient as Tool.Check.
+// CheckAnswer returns an error if a person's answer does not fit the schema of a
+// question. As for Tool.Check, every object fits a schema that this process
+// cannot read.
 func CheckAnswer(q run.Question, answer json.RawMessage) error {
 	value, ok := object(answer)
 	if !ok {
@@ -32,13 +33,14 @@ func CheckAnswer(q run.Question, answer json.RawMessage) error {
 	return nil
 }
 
-// Field is a field of the answer to a question.
+// Field is a field of the answer to a question, a JSON object.
 type Field struct {
 	Name string
 	// Type is a type of JSON Schema, for example "string".
 	Type     string
 	Required bool
-	// Choices are the only values, if there are any.
+	// Choices are the values that the field may have. If there are none, it
+	// may have any.
 	Choices     []string
 	Description string
 }
@@ -71,7 +73,7 @@ func FieldsOf(q run.Question) []Field {
 // other field is a string.
 func ParseFields(q run.Question, fields []string) (json.RawMessage, error) {
 	schema := cmp.Or(readSchema(q.Schema), &jsonschema.Schema{})
-	object := map[string]any{}
+	values := map[string]any{}
 	for _, f := range fields {
 		name, value, ok := strings.Cut(f, "=")
 		if !ok {
@@ -85,12 +87,12 @@ func ParseFields(q run.Question, fields []string) (json.RawMessage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		object[name] = v
+		values[name] = v
 	}
-	return json.Marshal(object)
+	return json.Marshal(values)
 }
 
-// parseField returns the value of a field of a type of JSON Schema.
+// parseField returns the value of a field. Typ is a type of JSON Schema.
 func parseField(typ, value string) (any, error) {
 	switch typ {
 	case "boolean":

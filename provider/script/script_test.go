@@ -20,7 +20,7 @@ import (
 	"github.com/axebus/axe/provider/script"
 )
 
-// load returns the script test with a text.
+// load loads a text as the script with the name test.
 func load(t *testing.T, text string) *script.Script {
 	t.Helper()
 	dir := t.TempDir()
@@ -88,12 +88,12 @@ func TestSend(t *testing.T) {
 		provider.Message{Role: provider.Assistant, Content: "hm"},
 		provider.Message{Role: provider.User, Content: "mail"},
 	)
-	fourth := *second
-	fourth.Messages = append(
+	secondWithMail := *second
+	secondWithMail.Messages = append(
 		slices.Clone(second.Messages),
 		provider.Message{Role: provider.User, Content: "answer now"},
 	)
-	const bad = "error: bad_request: script test: [[turn]] at line 1: "
+	const badEntry = "error: bad_request: script test: [[turn]] at line 1: "
 	const threeEntries = "turn=2\ntext='two'\n" +
 		"[[turn]]\nwhen='{{contains \"cou\" .Task}}'\ntext='counting'\n[[turn]]\ntext='any'"
 	for _, tt := range []struct {
@@ -117,7 +117,7 @@ func TestSend(t *testing.T) {
 			"end_turn: 2 0readerread=donefalse 1=brokentrue",
 		},
 		{
-			"results before a user's message", `text="{{range .Results}}{{.Content}} {{end}}"`, &fourth,
+			"results before a user's message", `text="{{range .Results}}{{.Content}} {{end}}"`, &secondWithMail,
 			"end_turn: done broken ",
 		},
 		{"old results", `text="{{.Turn}} {{len .Results}} {{len .AllResults}}"`, &third, "end_turn: 3 0 2"},
@@ -172,26 +172,26 @@ func TestSend(t *testing.T) {
 		},
 		{
 			"no such field in a failure", "[turn.fail]\ncategory='auth'\nmessage='{{.Nope}}'", first,
-			bad + "template: fail.message:1:2: executing \"fail.message\" at <.Nope>: " +
+			badEntry + "template: fail.message:1:2: executing \"fail.message\" at <.Nope>: " +
 				"can't evaluate field Nope in type script.templateData",
 		},
 		{
 			"no such field", "\ntext='{{.Nope}}'", first,
-			bad + "template: text:1:2: executing \"text\" at <.Nope>: " +
+			badEntry + "template: text:1:2: executing \"text\" at <.Nope>: " +
 				"can't evaluate field Nope in type script.templateData",
 		},
 		{
 			"bad when", "when='{{index .Results 5}}'\ntext='x'", first,
-			bad + "template: when:1:2: executing \"when\" at <index .Results 5>: " +
+			badEntry + "template: when:1:2: executing \"when\" at <index .Results 5>: " +
 				"error calling index: index out of range: 5",
 		},
 		{
 			"bad repeat", "[[turn.call]]\nrepeat='many'", first,
-			bad + `repeat must be an integer from 0 to 10000, got "many"`,
+			badEntry + `repeat must be an integer from 0 to 10000, got "many"`,
 		},
 		{
 			"too many", "[[turn.call]]\nrepeat='9999'\n[[turn.call]]\nrepeat='2'", first,
-			bad + "more than 10000 calls in one turn",
+			badEntry + "more than 10000 calls in one turn",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -346,10 +346,10 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// TestFuncs: the results of the functions of templates. A wrong argument is a
-// bad_request.
+// TestFuncs: each function of templates gives the wanted result. A wrong
+// argument is a bad_request.
 func TestFuncs(t *testing.T) {
-	s := func(template string) string {
+	render := func(template string) string {
 		t.Helper()
 		req := firstTurn("Task: a\n\nContext:\nx1\ny\nx2\n")
 		return format(load(t, "[[turn]]\ntext='''"+template+"'''").Send(t.Context(), req))
@@ -372,12 +372,12 @@ func TestFuncs(t *testing.T) {
 		{`{{range (fromJSON "[{\"a\":1},{\"a\":2}]")}}{{.a}}{{end}}`, "12"},
 		{`{{json .Task}} {{json (lines .Context)}}`, `"a" ["x1","y","x2"]`},
 	} {
-		if got, ok := strings.CutPrefix(s(tt.template), "end_turn: "); !ok || got != tt.want {
+		if got, ok := strings.CutPrefix(render(tt.template), "end_turn: "); !ok || got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.template, got, tt.want)
 		}
 	}
 	for _, template := range []string{`{{grep "(" ""}}`, `{{first 1 3}}`, `{{join "" 3}}`, `{{seq 100000}}`} {
-		if got := s(template); !strings.HasPrefix(got, "error: bad_request: ") {
+		if got := render(template); !strings.HasPrefix(got, "error: bad_request: ") {
 			t.Errorf("%s: got %s, want a bad_request", template, got)
 		}
 	}

@@ -24,7 +24,7 @@ const (
 // shortRun is the size of a scenario in a short run: the number of trees, of
 // faults before the load ends, and of fault sequences. With zeros there are 12
 // trees, one fault or more, and all sequences.
-type shortRun struct{ trees, atLeast, drills int }
+type shortRun struct{ trees, atLeast, sequences int }
 
 // scenario says which processes run, which faults strike them, and whether the
 // faults may cost model requests.
@@ -38,7 +38,7 @@ type scenario struct {
 	// partitions is the number of partitions over which the trees are
 	// spread.
 	partitions int
-	drills     []faultSequence
+	sequences  []faultSequence
 	atLeast    int // faults, before the load ends
 	// free says that the scenario's faults cost no model request.
 	free  bool
@@ -46,39 +46,39 @@ type scenario struct {
 }
 
 var scenarios = []scenario{
-	{name: "kill", drills: []faultSequence{{200 * time.Millisecond, []kind{killWorker}}}},
-	{name: "server", drills: []faultSequence{{time.Second, []kind{killServer}}}},
+	{name: "kill", sequences: []faultSequence{{200 * time.Millisecond, []kind{killWorker}}}},
+	{name: "server", sequences: []faultSequence{{time.Second, []kind{killServer}}}},
 	{
-		name:     "both",
-		embedded: true,
-		drills:   []faultSequence{{200 * time.Millisecond, []kind{killWorker}}, {time.Second, []kind{killServer}}},
+		name:      "both",
+		embedded:  true,
+		sequences: []faultSequence{{200 * time.Millisecond, []kind{killWorker}}, {time.Second, []kind{killServer}}},
 	},
-	{name: "zombies", drills: []faultSequence{{time.Second, []kind{stopWorker}}}},
+	{name: "zombies", sequences: []faultSequence{{time.Second, []kind{freezeWorker}}}},
 	{
 		name: "drains", atLeast: 100, free: true, ackWait: 10 * time.Second, short: shortRun{atLeast: 4},
-		drills: []faultSequence{{50 * time.Millisecond, []kind{drainOne}}},
+		sequences: []faultSequence{{50 * time.Millisecond, []kind{drainWorker}}},
 	},
-	{name: "cut", proxied: 3, drills: []faultSequence{{time.Second, []kind{cutConn, holdConn, slowConn}}}},
+	{name: "cut", proxied: 3, sequences: []faultSequence{{time.Second, []kind{cutConn, stallConn, slowConn}}}},
 	{
-		name: "cluster", nodes: 3, short: shortRun{trees: 4, drills: 1},
-		drills: []faultSequence{{6 * time.Second, []kind{killLeader}}, {time.Second, []kind{killWorker}}},
+		name: "cluster", nodes: 3, short: shortRun{trees: 4, sequences: 1},
+		sequences: []faultSequence{{6 * time.Second, []kind{killLeader}}, {time.Second, []kind{killWorker}}},
 	},
 	{
 		name: "mix", proxied: 2, partitions: 4, short: shortRun{trees: 8},
-		drills: []faultSequence{
+		sequences: []faultSequence{
 			{
 				time.Second,
 				[]kind{
 					killWorker,
 					killWorker,
-					stopWorker,
-					drainOne,
+					freezeWorker,
+					drainWorker,
 					cutConn,
-					holdConn,
+					stallConn,
 					slowConn,
 					killServer,
-					haltServer,
-					dragServer,
+					freezeServer,
+					slowServer,
 				},
 			},
 		},
@@ -95,7 +95,7 @@ func (sc scenario) sized(trees int) (scenario, int) {
 		trees = cmp.Or(sc.short.trees, 12)
 		sc.latency /= 2
 		sc.atLeast = sc.short.atLeast
-		sc.drills = sc.drills[:cmp.Or(sc.short.drills, len(sc.drills))]
+		sc.sequences = sc.sequences[:cmp.Or(sc.short.sequences, len(sc.sequences))]
 	}
 	sc.atLeast = max(sc.atLeast, 1)
 	return sc, trees

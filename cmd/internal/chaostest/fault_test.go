@@ -14,31 +14,34 @@ const (
 	// kill -9 of a worker, and a new worker in its place.
 	killWorker kind = "kill"
 	// A worker is frozen for longer than its leases last.
-	stopWorker kind = "stop"
+	freezeWorker kind = "freeze"
 	// SIGTERM to a worker, an orderly end, and a new worker.
-	drainOne kind = "drain"
+	drainWorker kind = "drain"
 	// kill -9 of a server, and a restart on its store.
 	killServer kind = "server"
 	// kill -9 of the node that leads the stream of runs, and a restart.
 	killLeader kind = "leader"
 	// The server is frozen for longer than leases last, with all workers
 	// waiting.
-	haltServer kind = "halt"
+	freezeServer kind = "freeze-server"
 	// The server is frozen half of the time, as if its disk were slow.
-	dragServer kind = "drag"
-	cutConn    kind = "cut" // a worker's connection is reset
+	slowServer kind = "slow-server"
+	// A worker's connection is reset.
+	cutConn kind = "cut"
 	// No data passes for longer than the worker's leases last, and then all
 	// of it.
-	holdConn kind = "hold"
-	slowConn kind = "slow" // data passes late for a while
+	stallConn kind = "stall"
+	// Data passes late for a while.
+	slowConn kind = "slow"
 
 	// A stream or consumer has a new leader. No schedule has it: a cluster
 	// moves leaders some time after a fault.
 	leaderMoved kind = "moved"
 )
 
-// fault is a fault of a schedule. It begins some time after the previous one.
+// fault is a fault that a schedule plans.
 type fault struct {
+	// after is the time between the previous fault and this one.
 	after time.Duration
 	kind  kind
 	// target is the number of a worker or node. The fault strikes the first
@@ -49,11 +52,12 @@ type fault struct {
 	duration float64
 }
 
-// faultSequence is a sequence of faults. Several sequences may run at once.
+// faultSequence says which faults strike one after the other, and how often.
+// Several sequences may run at once.
 type faultSequence struct {
-	// every is the average time between the end of a fault and the next
-	// fault.
+	// every is the average time between two faults.
 	every time.Duration
+	// kinds are drawn from. A kind that is listed twice is twice as likely.
 	kinds []kind
 }
 
@@ -64,9 +68,10 @@ type schedule struct {
 	rng *rand.Rand
 }
 
-// schedule returns the schedule of a seed for the sequence of a number.
-func (d faultSequence) schedule(seed uint64, number int) *schedule {
-	return &schedule{d, rand.New(rand.NewPCG(seed, uint64(number)))}
+// schedule returns the schedule of the sequence for a seed. The numbers of the
+// sequences of a scenario make their schedules differ.
+func (q faultSequence) schedule(seed uint64, number int) *schedule {
+	return &schedule{q, rand.New(rand.NewPCG(seed, uint64(number)))}
 }
 
 // next draws the next fault.
@@ -79,69 +84,72 @@ func (s *schedule) next() fault {
 	}
 }
 
-// injectedFault is a fault that has happened: the worker that it struck ("" for
-// all), and the time until its effects were over.
+// injectedFault is a fault that has happened.
 type injectedFault struct {
-	kind     kind
-	worker   string
-	from, to time.Time // to is zero while it lasts
+	kind kind
+	// worker is the worker that the fault struck, "" for all.
+	worker string
+	// from and to bound the effects of the fault. To is zero while they
+	// last.
+	from, to time.Time
 }
 
 // faultLog holds all faults that have happened.
 type faultLog struct {
-	log *journal
+	journal *journal
+
 	mu  sync.Mutex
 	all []*injectedFault
 }
 
 // begin records a fault before it happens. The caller calls over when the
 // effects of the fault are over.
-func (h *faultLog) begin(k kind, worker string) (over func()) {
-	one := &injectedFault{kind: k, worker: worker, from: time.Now()}
-	h.log.log("%s %s", k, worker)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.all = append(h.all, one)
+func (l *faultLog) begin(k kind, worker string) (over func()) {
+	f := &injectedFault{kind: k, worker: worker, from: time.Now()}
+	l.journal.log("%s %s", k, worker)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, f)
 	return func() {
-		h.log.log("%s %s is over", k, worker)
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		one.to = time.Now()
+		l.journal.log("%s %s is over", k, worker)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		f.to = time.Now()
 	}
 }
 
 // moved records that a stream or consumer has another leader.
-func (h *faultLog) moved(asset string) {
-	h.log.log("%s has another leader", asset)
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (l *faultLog) moved(asset string) {
+	l.journal.log("%s has another leader", asset)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	now := time.Now()
-	h.all = append(h.all, &injectedFault{kind: leaderMoved, from: now, to: now})
+	l.all = append(l.all, &injectedFault{kind: leaderMoved, from: now, to: now})
 }
 
 // count returns the number of faults of a kind. For the kind "" it returns the
 // number of all scheduled faults.
-func (h *faultLog) count(k kind) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (l *faultLog) count(k kind) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	n := 0
-	for _, one := range h.all {
-		if one.kind == k || k == "" && one.kind != leaderMoved {
+	for _, f := range l.all {
+		if f.kind == k || k == "" && f.kind != leaderMoved {
 			n++
 		}
 	}
 	return n
 }
 
-// struck reports whether a worker felt a fault between two moments, of the
-// given kinds or of any. The effects of a fault may come later than the fault
-// by the given time.
-func (h *faultLog) struck(worker string, from, to time.Time, after time.Duration, kinds ...kind) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, one := range h.all {
-		mine := (one.worker == "" || one.worker == worker) && (len(kinds) == 0 || slices.Contains(kinds, one.kind))
-		if mine && !one.from.After(to) && (one.to.IsZero() || !one.to.Add(after).Before(from)) {
+// struck reports whether a fault of one of the kinds struck a worker between two
+// moments. Without kinds every fault counts. A fault counts until the time late
+// after its end.
+func (l *faultLog) struck(worker string, from, to time.Time, late time.Duration, kinds ...kind) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.all {
+		mine := (f.worker == "" || f.worker == worker) && (len(kinds) == 0 || slices.Contains(kinds, f.kind))
+		if mine && !f.from.After(to) && (f.to.IsZero() || !f.to.Add(late).Before(from)) {
 			return true
 		}
 	}

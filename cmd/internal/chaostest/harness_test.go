@@ -40,7 +40,7 @@ func newFleet(t *testing.T, bin, store string, latency time.Duration) (*harness,
 	t.Helper()
 	h := &harness{bin: bin, log: newJournal(t), model: newModel(latency)}
 	h.ackWait = 10 * time.Second
-	h.hits = &faultLog{log: h.log}
+	h.hits = &faultLog{journal: h.log}
 	web := httptest.NewServer(h.model)
 	t.Cleanup(web.Close)
 	h.servers = newServers(t, newGroup(t, h.log), 1, store)
@@ -68,7 +68,7 @@ func newHarness(t *testing.T, sc scenario, bin string) *harness {
 	t.Helper()
 	agents, store := writeAgents(t), t.TempDir()
 	h := &harness{scenario: sc, bin: bin, log: newJournal(t), model: newModel(sc.latency)}
-	h.hits = &faultLog{log: h.log}
+	h.hits = &faultLog{journal: h.log}
 	web := httptest.NewServer(h.model)
 	t.Cleanup(web.Close)
 	g := newGroup(t, h.log)
@@ -129,8 +129,8 @@ func (h *harness) run(t *testing.T, seed uint64, trees int) (*verdict, *load) {
 	l := &load{h: h, client: client.New(conn), lead: lead}
 	ctx, calm := context.WithCancel(t.Context())
 	defer calm()
-	for i, d := range h.drills {
-		s := d.schedule(seed, i)
+	for i, sequence := range h.sequences {
+		s := sequence.schedule(seed, i)
 		h.lasting.Go(func() {
 			if err := h.injectFaults(ctx, s); err != nil {
 				t.Error(err)
@@ -172,8 +172,8 @@ func (h *harness) reportProgress(ctx context.Context, l *load) {
 // faults returns the number of faults of each kind as text.
 func (h *harness) faults() string {
 	kinds := map[kind]bool{}
-	for _, d := range h.drills {
-		for _, k := range d.kinds {
+	for _, sequence := range h.sequences {
+		for _, k := range sequence.kinds {
 			kinds[k] = true
 		}
 	}

@@ -31,12 +31,12 @@ func (h *harness) inflict(ctx context.Context, f fault) error {
 			return nil
 		}
 		return h.strikeServer(ctx, n, f)
-	case haltServer, dragServer:
-		h.freezeServer(ctx, h.servers.nodes[f.target%len(h.servers.nodes)].proc, f)
+	case freezeServer, slowServer:
+		h.pauseServer(ctx, h.servers.nodes[f.target%len(h.servers.nodes)].proc, f)
 		return nil
-	case killWorker, stopWorker, drainOne, cutConn, holdConn, slowConn, leaderMoved:
+	case killWorker, freezeWorker, drainWorker, cutConn, stallConn, slowConn, leaderMoved:
 	}
-	b := h.pool.take(f.target, f.kind == cutConn || f.kind == holdConn || f.kind == slowConn)
+	b := h.pool.take(f.target, f.kind == cutConn || f.kind == stallConn || f.kind == slowConn)
 	if b == nil {
 		// Another fault strikes each worker that is possible.
 		return nil
@@ -49,7 +49,7 @@ func (h *harness) inflict(ctx context.Context, f fault) error {
 		p := b.worker()
 		p.kill()
 		return b.fill(p)
-	case drainOne:
+	case drainWorker:
 		defer done()
 		p := b.worker()
 		if err := p.drain(time.Minute); err != nil {
@@ -59,16 +59,16 @@ func (h *harness) inflict(ctx context.Context, f fault) error {
 	case cutConn:
 		defer done()
 		b.proxy.cut()
-	case stopWorker:
+	case freezeWorker:
 		b.worker().stop()
 		h.later(ctx, h.beyondLease(f), func() { b.worker().cont(); done() })
-	case holdConn:
+	case stallConn:
 		b.proxy.hold()
 		h.later(ctx, h.beyondLease(f), func() { b.proxy.release(); done() })
 	case slowConn:
 		b.proxy.slow(time.Duration(f.duration * float64(200*time.Millisecond)))
 		h.later(ctx, h.beyondLease(f), func() { b.proxy.slow(0); done() })
-	case killServer, killLeader, haltServer, dragServer, leaderMoved:
+	case killServer, killLeader, freezeServer, slowServer, leaderMoved:
 	}
 	return nil
 }
@@ -84,15 +84,15 @@ func (h *harness) strikeServer(ctx context.Context, n *node, f fault) error {
 	return h.servers.up(context.WithoutCancel(ctx), n)
 }
 
-// freezeServer stops a server for longer than a lease: all the time, or for a
-// dragServer fault 100 ms out of every 200 ms.
-func (h *harness) freezeServer(ctx context.Context, p *process, f fault) {
+// pauseServer freezes a server for longer than a lease: all the time, or for a
+// slowServer fault 100 ms out of every 200 ms.
+func (h *harness) pauseServer(ctx context.Context, p *process, f fault) {
 	over := h.hits.begin(f.kind, "")
 	long := h.beyondLease(f)
 	h.lasting.Go(func() {
 		defer over()
 		frozen := long
-		if f.kind == dragServer {
+		if f.kind == slowServer {
 			frozen = 100 * time.Millisecond
 		}
 		for calm := time.Now().Add(long); ctx.Err() == nil && time.Now().Before(calm); {

@@ -107,7 +107,7 @@ func (r *rollout) roll(ctx context.Context) error {
 		oldest := r.fleet[0]
 		r.fleet = r.fleet[1:]
 		leaving.Go(func() error {
-			defer r.hits.begin(drainOne, oldest.name)()
+			defer r.hits.begin(drainWorker, oldest.name)()
 			return oldest.drain(time.Minute)
 		})
 		if err := pause.For(ctx, time.Until(began.Add(r.every))); err != nil {
@@ -148,7 +148,7 @@ func (r *rollout) perform(t *testing.T, bin string) {
 	wrong = slices.DeleteFunc(wrong, func(why string) bool { return why == "" })
 	asked, aborted := r.model.count(), r.model.aborted()
 	wasted := r.wasted(ctx, t)
-	t.Logf("%d trees | drain %d | took %.1fs", r.trees, r.hits.count(drainOne), time.Since(begin).Seconds())
+	t.Logf("%d trees | drain %d | took %.1fs", r.trees, r.hits.count(drainWorker), time.Since(begin).Seconds())
 	t.Logf("model asked %d, minimum %d, extra %d, in flight at drains %d, wasted by axe verify %d",
 		asked, r.trees, asked-r.trees, aborted, wasted)
 	t.Logf("lost or wrong %d", len(wrong))

@@ -130,7 +130,7 @@ func startTools(t *testing.T, bin string, latency time.Duration) *toolFleet {
 	h.name, h.ackWait = "tools", 2*time.Second
 	worker.ackWait, worker.agents = h.ackWait, agents
 	worker.args = []string{"--tool-slots", strconv.Itoa(toolSlots)}
-	h.drills = []faultSequence{{200 * time.Millisecond, []kind{killWorker}}}
+	h.sequences = []faultSequence{{200 * time.Millisecond, []kind{killWorker}}}
 	if err := h.servers.up(t.Context(), h.servers.nodes[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -193,8 +193,8 @@ func (f *toolFleet) underKills(t *testing.T, seed uint64, trees int) {
 	t.Helper()
 	ctx, calm := context.WithCancel(t.Context())
 	defer calm()
-	for i, d := range f.drills {
-		s := d.schedule(seed, i)
+	for i, sequence := range f.sequences {
+		s := sequence.schedule(seed, i)
 		f.lasting.Go(func() {
 			if err := f.injectFaults(ctx, s); err != nil {
 				t.Error(err)

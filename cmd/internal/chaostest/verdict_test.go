@@ -30,7 +30,7 @@ type verdict struct {
 const clockSlack = 500 * time.Millisecond
 
 // holdingUp lists the faults that hold a worker up.
-var holdingUp = []kind{stopWorker, holdConn, slowConn, haltServer, dragServer}
+var holdingUp = []kind{freezeWorker, stallConn, slowConn, freezeServer, slowServer}
 
 // blame adds a mistake.
 func (v *verdict) blame(format string, args ...any) {

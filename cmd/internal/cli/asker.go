@@ -21,29 +21,32 @@ import (
 
 // Asker asks the person at the terminal about the turns and the calls of a tree
 // that wait for a person. While it asks, the tree is not drawn. It asks about
-// one run after the other. A question ends without an answer if somebody else
+// one run after the other. A question ends without an answer if another person
 // decides, or if the run ends.
+//
+// The View of the tree owns the Asker. It calls note with each event, and run in
+// a goroutine of its own.
 type Asker struct {
 	in     io.Reader
 	screen *Screen
-	// alone says that no other process can reach the tree.
+	// alone says that no other process can reach the tree. After the end of
+	// the input such an asker refuses: no person can decide any more.
 	alone bool
-	// reading is done once the goroutine that reads the lines has begun.
+	// reading starts the goroutine that reads the lines.
 	reading sync.Once
 	// lines has the lines that the person types. It is closed at the end
 	// of the input.
 	lines chan string
 
 	mu sync.Mutex
-	// held are the runs to ask about. A run that was decided about
-	// meanwhile may be among them.
+	// held has the runs to ask about. Some may be decided already.
 	held []subjects.Run
 	// added has a token after held has grown.
 	added chan struct{}
-	// current is the run that is asked about, and stop ends the question.
-	// Stop is nil if none is asked about.
+	// current is the run of the current question.
 	current subjects.Run
-	stop    context.CancelFunc
+	// stop ends the current question. It is nil without one.
+	stop context.CancelFunc
 }
 
 // NewAsker makes an asker that reads from standard input. It returns nil if
@@ -59,7 +62,8 @@ func newAsker(in io.Reader, s *Screen, alone bool) *Asker {
 	return &Asker{in: in, screen: s, alone: alone, lines: make(chan string), added: make(chan struct{}, 1)}
 }
 
-// note takes an event of the tree.
+// note notes a run that is held, and ends the current question if its run is no
+// longer held.
 func (a *Asker) note(e client.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -75,7 +79,7 @@ func (a *Asker) note(e client.Event) {
 // run asks until ctx ends.
 func (a *Asker) run(ctx context.Context, c *client.Client) {
 	for {
-		r, asking, ok := a.next(ctx)
+		r, asking, ok := a.begin(ctx)
 		if !ok {
 			select {
 			case <-a.added:
@@ -89,12 +93,12 @@ func (a *Asker) run(ctx context.Context, c *client.Client) {
 			a.printf("axe: %v\n", err)
 		}
 		a.screen.Resume()
-		a.done()
+		a.end()
 	}
 }
 
-// next returns the run to ask about, and the context of the question.
-func (a *Asker) next(ctx context.Context) (subjects.Run, context.Context, bool) {
+// begin begins a question. It returns the run, and the context of the question.
+func (a *Asker) begin(ctx context.Context) (subjects.Run, context.Context, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.held) == 0 || ctx.Err() != nil {
@@ -105,18 +109,20 @@ func (a *Asker) next(ctx context.Context) (subjects.Run, context.Context, bool) 
 	return a.current, ctx, true
 }
 
-func (a *Asker) done() {
+// end ends the current question.
+func (a *Asker) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stop()
 	a.stop = nil
 }
 
-// ask asks about a run and sends the decision. A run that is no longer held is
-// left alone.
+// ask asks about a run and sends the decision. It leaves a run alone that is no
+// longer held.
 func (a *Asker) ask(ctx context.Context, c *client.Client, r subjects.Run) error {
 	turn, err := c.HeldTurn(ctx, r.Tree, r.Path)
 	if err == nil {
+		PrintHeldTurn(a.screen, turn)
 		approval, err := a.decision(ctx, turn)
 		if err != nil {
 			return err
@@ -126,9 +132,15 @@ func (a *Asker) ask(ctx context.Context, c *client.Client, r subjects.Run) error
 	}
 	call, err := c.HeldCall(ctx, r.Tree, r.Path)
 	if err != nil {
-		return nil //nolint:nilerr // it has been decided meanwhile
+		return nil //nolint:nilerr // it is decided by now
 	}
-	settlement, err := a.settlement(ctx, call)
+	PrintHeldCall(a.screen, call)
+	var settlement run.Settlement
+	if call.Form != nil {
+		settlement, err = a.answer(ctx, call.Form)
+	} else {
+		settlement, err = a.settlement(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -143,9 +155,8 @@ const (
 		"fail REASON: the run fails.\nWhat became of it? "
 )
 
-// decision asks about a turn.
+// decision asks whether a turn is carried out.
 func (a *Asker) decision(ctx context.Context, t client.HeldTurn) (run.Approval, error) {
-	PrintHeldTurn(a.screen, t)
 	for {
 		line, err := a.prompt(ctx, askTurn)
 		if errors.Is(err, io.EOF) && a.alone {
@@ -172,36 +183,46 @@ func (a *Asker) decision(ctx context.Context, t client.HeldTurn) (run.Approval, 
 	}
 }
 
-// settlement asks about a call of a tool.
-func (a *Asker) settlement(ctx context.Context, call client.HeldCall) (run.Settlement, error) {
-	PrintHeldCall(a.screen, call)
-	question, silent := askCall, run.Settlement{As: run.SettleFail, Text: "nobody is there to settle it"}
-	if call.Form != nil {
-		question, silent = askForm, run.Settlement{As: run.SettleDecline}
-	}
+// settlement asks what became of a call that may have taken effect.
+func (a *Asker) settlement(ctx context.Context) (run.Settlement, error) {
 	for {
-		line, err := a.prompt(ctx, question)
+		line, err := a.prompt(ctx, askCall)
 		if errors.Is(err, io.EOF) && a.alone {
-			return silent, nil
+			return run.Settlement{As: run.SettleFail, Text: "nobody is there to settle it"}, nil
 		}
 		if err != nil {
 			return run.Settlement{}, err
 		}
 		word, rest, _ := strings.Cut(line, " ")
-		word, rest = strings.ToLower(word), strings.TrimSpace(rest)
-		switch isForm := call.Form != nil; {
-		case isForm && (word == "y" || word == "yes"):
-			s, err := a.answers(ctx, call.Form)
+		switch as := run.SettleAs(strings.ToLower(word)); as { //nolint:exhaustive // others are no answer here
+		case run.SettleDone, run.SettleFail:
+			return run.Settlement{As: as, Text: strings.TrimSpace(rest)}, nil
+		case run.SettleAgain:
+			return run.Settlement{As: as}, nil
+		}
+	}
+}
+
+// answer asks for the answer to the form of a tool.
+func (a *Asker) answer(ctx context.Context, form *run.Form) (run.Settlement, error) {
+	for {
+		line, err := a.prompt(ctx, askForm)
+		if errors.Is(err, io.EOF) && a.alone {
+			return run.Settlement{As: run.SettleDecline}, nil
+		}
+		if err != nil {
+			return run.Settlement{}, err
+		}
+		word, _, _ := strings.Cut(line, " ")
+		switch strings.ToLower(word) {
+		case "y", "yes":
+			s, err := a.fields(ctx, form)
 			if !errors.Is(err, errMisfit) {
 				return s, err
 			}
 			a.printf("%v\n", err)
-		case isForm && (word == "n" || word == "no"):
+		case "n", "no":
 			return run.Settlement{As: run.SettleDecline}, nil
-		case !isForm && word == string(run.SettleDone), !isForm && word == string(run.SettleFail):
-			return run.Settlement{As: run.SettleAs(word), Text: rest}, nil
-		case !isForm && word == string(run.SettleAgain):
-			return run.Settlement{As: run.SettleAgain}, nil
 		}
 	}
 }
@@ -209,9 +230,9 @@ func (a *Asker) settlement(ctx context.Context, call client.HeldCall) (run.Settl
 // errMisfit is wrapped by the error of an answer that does not fit its question.
 var errMisfit = errors.New("please answer again")
 
-// answers asks for the fields of each question of a form. An empty line leaves
-// a field out.
-func (a *Asker) answers(ctx context.Context, form *run.Form) (run.Settlement, error) {
+// fields asks for the fields of each question of a form. An empty line leaves a
+// field out.
+func (a *Asker) fields(ctx context.Context, form *run.Form) (run.Settlement, error) {
 	s := run.Settlement{As: run.SettleAnswer, Answers: map[string]json.RawMessage{}}
 	for _, q := range form.Questions {
 		var given []string
@@ -253,8 +274,8 @@ func (a *Asker) prompt(ctx context.Context, text string) (string, error) {
 	}
 }
 
-// read reads lines. Nothing can end a read from a terminal, so it ends with the
-// process.
+// read reads lines. Nothing can end a read from a terminal, so its goroutine
+// ends with the process.
 func (a *Asker) read() {
 	defer close(a.lines)
 	lines := bufio.NewScanner(a.in)

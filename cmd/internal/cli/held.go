@@ -16,18 +16,18 @@ import (
 )
 
 // PrintHeldTurn prints a turn that waits for a person.
-func PrintHeldTurn(stdout io.Writer, p client.HeldTurn) {
+func PrintHeldTurn(stdout io.Writer, t client.HeldTurn) {
 	fmt.Fprintf(stdout, "%s %s: turn %d of %s, until %s\n",
-		p.Run.Tree, p.Run.Path, p.Turn, p.Run.Agent, p.Until.Local().Format(time.DateTime))
-	source := "its supervisor"
-	if p.Supervisor == "" {
-		source = "it waits"
+		t.Run.Tree, t.Run.Path, t.Turn, t.Run.Agent, t.Until.Local().Format(time.DateTime))
+	cause := "its supervisor"
+	if t.Supervisor == "" {
+		cause = "it waits"
 	}
-	fmt.Fprintf(stdout, "  %s: %s\n", source, Printable(p.Reason))
-	if p.Text != "" {
-		fmt.Fprintf(stdout, "  it says: %s\n", Printable(p.Text))
+	fmt.Fprintf(stdout, "  %s: %s\n", cause, Printable(t.Reason))
+	if t.Text != "" {
+		fmt.Fprintf(stdout, "  it says: %s\n", Printable(t.Text))
 	}
-	for _, c := range p.Calls {
+	for _, c := range t.Calls {
 		number := ""
 		if c.TakesArguments {
 			number = fmt.Sprintf("call %d: ", c.Call)
@@ -38,21 +38,21 @@ func PrintHeldTurn(stdout io.Writer, p client.HeldTurn) {
 
 // PrintHeldCall prints a call of a tool that waits for a person, and the fields
 // of the answer if its tool asks for input.
-func PrintHeldCall(stdout io.Writer, p client.HeldCall) {
+func PrintHeldCall(stdout io.Writer, c client.HeldCall) {
 	fmt.Fprintf(stdout, "%s %s: %s of %s, until %s\n",
-		p.Run.Tree, p.Run.Path, p.Tool, p.Run.Agent, p.Until.Local().Format(time.DateTime))
-	if p.Form == nil {
+		c.Run.Tree, c.Run.Path, c.Tool, c.Run.Agent, c.Until.Local().Format(time.DateTime))
+	if c.Form == nil {
 		fmt.Fprintf(stdout, "  it may have taken effect: worker %s began it %s ago and did not report (key %s)\n",
-			p.Worker, max(0, time.Since(p.Began)).Round(time.Second), p.Key)
+			c.Worker, max(0, time.Since(c.Began)).Round(time.Second), c.Key)
 	}
-	fmt.Fprintf(stdout, "  %s%s\n", p.Tool, Printable(arguments(p.Arguments)))
-	if p.Form != nil {
+	fmt.Fprintf(stdout, "  %s%s\n", c.Tool, Printable(arguments(c.Arguments)))
+	if c.Form != nil {
 		fmt.Fprintln(stdout, "  it asks for input (axe answer):")
-		printForm(stdout, p.Form)
+		printForm(stdout, c.Form)
 	}
 }
 
-// arguments prints the arguments of a tool call on one line, sorted by name.
+// arguments returns the arguments of a tool call on one line, sorted by name.
 func arguments(m map[string]string) string {
 	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -61,32 +61,43 @@ func arguments(m map[string]string) string {
 	return b.String()
 }
 
-// AnswersTo returns the answers to a form, by the keys of its questions.
+// AnswersTo returns the answers to a form, by the keys of its questions. The
+// given arguments are one JSON object: the answer to the only question, or the
+// answers by key. For the only question they may also be fields like NAME=VALUE.
 func AnswersTo(form *run.Form, given []string) (map[string]json.RawMessage, error) {
 	if len(given) == 0 {
 		return nil, Usage("the answer is missing: %s (axe pending lists its fields)", form)
 	}
-	answers := map[string]json.RawMessage{}
-	switch one := len(form.Questions) == 1; {
-	case !strings.HasPrefix(strings.TrimSpace(given[0]), "{") && one:
-		b, err := toolset.ParseFields(form.Questions[0], given)
-		if err != nil {
-			return nil, Usage("%v", err)
-		}
-		answers[form.Questions[0].Key] = b
-	case len(given) > 1 || !json.Valid([]byte(given[0])):
-		return nil, Usage("the answer must be one JSON object, got %s", strings.Join(given, " "))
-	case one:
-		answers[form.Questions[0].Key] = json.RawMessage(given[0])
-	default:
-		if err := json.Unmarshal([]byte(given[0]), &answers); err != nil {
-			return nil, Usage("the answer must be a JSON object with an object for each question: %v", err)
-		}
+	answers, err := parseAnswers(form.Questions, given)
+	if err != nil {
+		return nil, err
 	}
 	for _, q := range form.Questions {
 		if err := toolset.CheckAnswer(q, answers[q.Key]); err != nil {
 			return nil, Usage("%s: %v", q.Key, err)
 		}
+	}
+	return answers, nil
+}
+
+func parseAnswers(questions []run.Question, given []string) (answers map[string]json.RawMessage, _ error) {
+	only := len(questions) == 1
+	if only && !strings.HasPrefix(strings.TrimSpace(given[0]), "{") {
+		answer, err := toolset.ParseFields(questions[0], given)
+		if err != nil {
+			return nil, Usage("%v", err)
+		}
+		return map[string]json.RawMessage{questions[0].Key: answer}, nil
+	}
+	object := json.RawMessage(given[0])
+	if len(given) > 1 || !json.Valid(object) {
+		return nil, Usage("the answer must be one JSON object, got %s", strings.Join(given, " "))
+	}
+	if only {
+		return map[string]json.RawMessage{questions[0].Key: object}, nil
+	}
+	if err := json.Unmarshal(object, &answers); err != nil {
+		return nil, Usage("the answer must be a JSON object with an object for each question: %v", err)
 	}
 	return answers, nil
 }
@@ -124,15 +135,16 @@ func fieldText(f toolset.Field) string {
 	return text
 }
 
-// OtherArguments parses the values of --args for a held turn.
+// OtherArguments parses the values of --args for a held turn, by call. A value is
+// [CALL=]JSON. It needs no CALL if one call of the turn takes arguments.
 func OtherArguments(held client.HeldTurn, given []string) (map[int]json.RawMessage, error) {
 	all := map[int]json.RawMessage{}
 	for _, s := range given {
 		number, object, numbered := strings.Cut(s, "=")
 		call, err := strconv.Atoi(strings.TrimSpace(number))
 		if !numbered || err != nil {
-			isOther := func(c client.ToolCall) bool { return !c.TakesArguments }
-			tools := slices.DeleteFunc(slices.Clone(held.Calls), isOther)
+			takesNone := func(c client.ToolCall) bool { return !c.TakesArguments }
+			tools := slices.DeleteFunc(slices.Clone(held.Calls), takesNone)
 			if len(tools) != 1 {
 				return nil, Usage("the turn has %d calls of tools: --args must be like 0=%s", len(tools), s)
 			}
