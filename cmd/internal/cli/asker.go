@@ -130,9 +130,12 @@ func (a *Asker) ask(ctx context.Context, c *client.Client, r subjects.Run) error
 		approval.Turn, approval.By = turn.Turn, os.Getenv("USER")
 		return c.Decide(ctx, r.Tree, r.Path, approval)
 	}
+	if !errors.Is(err, client.ErrNotHeld) {
+		return unlessDecided(err)
+	}
 	call, err := c.HeldCall(ctx, r.Tree, r.Path)
 	if err != nil {
-		return nil //nolint:nilerr // it is decided by now
+		return unlessDecided(err)
 	}
 	PrintHeldCall(a.screen, call)
 	var settlement run.Settlement
@@ -148,6 +151,17 @@ func (a *Asker) ask(ctx context.Context, c *client.Client, r subjects.Run) error
 	return c.Settle(ctx, r.Tree, r.Path, settlement)
 }
 
+// unlessDecided returns the error of a read of a held run, or nil if the run is
+// no longer held.
+func unlessDecided(err error) error {
+	for _, decided := range []error{client.ErrNothingToSettle, client.ErrEnded, client.ErrCancelled} {
+		if errors.Is(err, decided) {
+			return nil
+		}
+	}
+	return err
+}
+
 const (
 	askTurn = "y carries it out. n REASON withholds it. [CALL=]JSON carries it out with other arguments.\nApprove? "
 	askForm = "y answers it. n declines.\nAnswer? "
@@ -159,7 +173,7 @@ const (
 func (a *Asker) decision(ctx context.Context, t client.HeldTurn) (run.Approval, error) {
 	for {
 		line, err := a.prompt(ctx, askTurn)
-		if errors.Is(err, io.EOF) && a.alone {
+		if a.unanswered(err) {
 			return run.Approval{Reason: "nobody is there to approve of it"}, nil
 		}
 		if err != nil {
@@ -187,7 +201,7 @@ func (a *Asker) decision(ctx context.Context, t client.HeldTurn) (run.Approval, 
 func (a *Asker) settlement(ctx context.Context) (run.Settlement, error) {
 	for {
 		line, err := a.prompt(ctx, askCall)
-		if errors.Is(err, io.EOF) && a.alone {
+		if a.unanswered(err) {
 			return run.Settlement{As: run.SettleFail, Text: "nobody is there to settle it"}, nil
 		}
 		if err != nil {
@@ -207,7 +221,7 @@ func (a *Asker) settlement(ctx context.Context) (run.Settlement, error) {
 func (a *Asker) answer(ctx context.Context, form *run.Form) (run.Settlement, error) {
 	for {
 		line, err := a.prompt(ctx, askForm)
-		if errors.Is(err, io.EOF) && a.alone {
+		if a.unanswered(err) {
 			return run.Settlement{As: run.SettleDecline}, nil
 		}
 		if err != nil {
@@ -217,6 +231,9 @@ func (a *Asker) answer(ctx context.Context, form *run.Form) (run.Settlement, err
 		switch strings.ToLower(word) {
 		case "y", "yes":
 			s, err := a.fields(ctx, form)
+			if a.unanswered(err) {
+				return run.Settlement{As: run.SettleDecline}, nil
+			}
 			if !errors.Is(err, errMisfit) {
 				return s, err
 			}
@@ -226,6 +243,10 @@ func (a *Asker) answer(ctx context.Context, form *run.Form) (run.Settlement, err
 		}
 	}
 }
+
+// unanswered reports whether the input has ended before an answer that no other
+// process can give.
+func (a *Asker) unanswered(err error) bool { return errors.Is(err, io.EOF) && a.alone }
 
 // errMisfit is wrapped by the error of an answer that does not fit its question.
 var errMisfit = errors.New("please answer again")
