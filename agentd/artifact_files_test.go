@@ -10,28 +10,10 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/internal/toolset"
 	"github.com/axebus/axe/subjects"
 )
-
-// openBus connects to a server of the test's own, with all streams.
-func openBus(t *testing.T) *bus.Conn {
-	t.Helper()
-	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: server}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	if err := conn.Provision(t.Context(), bus.Provision{}); err != nil {
-		t.Fatal(err)
-	}
-	return conn
-}
 
 // runOf returns the address of a run of the agent ops, with the given path.
 func runOf(t *testing.T, conn *bus.Conn, path string) subjects.Run {
@@ -49,7 +31,7 @@ func runOf(t *testing.T, conn *bus.Conn, path string) subjects.Run {
 // are file names, and begin with the run's path, so that no other run has them.
 // A second attempt with the same files gets the same artifacts.
 func TestStoreFiles(t *testing.T) {
-	conn := openBus(t)
+	conn := testbus.Open(t)
 	long := "r" + strings.Repeat("-1-0", 40)
 	for _, test := range []struct{ path, name, want string }{
 		{"r-1-0", "chart.png", "r-1-0-chart.png"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
@@ -36,19 +37,7 @@ func TestCacheCountsWhatItHolds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes its time: make walks runs it")
 	}
-	srv, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer srv.Close()
-	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: srv}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.Provision(t.Context(), bus.Provision{}); err != nil {
-		t.Fatal(err)
-	}
+	conn := testbus.Open(t)
 	for name, s := range map[string]shape{
 		"waits":  {turns: 1, calls: 1, text: 20},
 		"idle":   {turns: 1, text: 20, idle: true},

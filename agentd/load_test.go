@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -13,16 +14,7 @@ import (
 // since the loaded times are of that clock, until it drops the loaded times.
 func TestDated(t *testing.T) {
 	t.Parallel()
-	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: server}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := testbus.Empty(t)
 	r := loadedRun{w: &Worker{conn: conn}, run: subjects.Run{Path: subjects.Root}}
 	conn.Clocks.Learn([]bus.Step{{Stream: conn.Space().Name("RUNS"), By: time.Hour}})
 	for _, want := range []time.Duration{-time.Hour, 0} {

@@ -13,6 +13,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/bustest"
+	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -23,24 +24,8 @@ import (
 func TestStaleReadIsRepeated(t *testing.T) {
 	t.Parallel()
 	thorough(t)
-	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	ctx := t.Context()
-	open := func(url string) *bus.Conn {
-		c, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: url}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(c.Close)
-		return c
-	}
-	other := newHarness(ctx, t, open(server.URL()))
-	if err := other.conn.Provision(ctx, bus.Provision{}); err != nil {
-		t.Fatal(err)
-	}
+	ctx, url := t.Context(), testbus.Listen(t)
+	other := newHarness(ctx, t, testbus.Dial(t, url))
 	agent, err := subjects.ParseAgent("a0")
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +42,7 @@ func TestStaleReadIsRepeated(t *testing.T) {
 		}
 	}
 	var once sync.Once
-	conn := open(bustest.Proxy(t, server.URL(), func(words []byte) (broken error) {
+	conn := testbus.Dial(t, bustest.Proxy(t, url, func(words []byte) (broken error) {
 		if bytes.Contains(words, []byte(`"next_by_subj":"`+r.Call()+`"`)) {
 			once.Do(func() {
 				write(bus.Message{

@@ -11,6 +11,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/internal/bustest"
+	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -20,23 +21,8 @@ import (
 // stores the tree's outcome.
 func interceptedClient(t *testing.T, tree subjects.Tree, atQueue, atRoot func(n int32, end func())) *client.Client {
 	t.Helper()
-	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	open := func(url string) *bus.Conn {
-		conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{URL: url}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(conn.Close)
-		return conn
-	}
-	worker := open(server.URL())
-	if err := worker.Provision(t.Context(), bus.Provision{}); err != nil {
-		t.Fatal(err)
-	}
+	url := testbus.Listen(t)
+	worker := testbus.Dial(t, url)
 	echo, err := subjects.ParseAgent("echo")
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +37,7 @@ func interceptedClient(t *testing.T, tree subjects.Tree, atQueue, atRoot func(n 
 		}
 	}
 	var queue, root atomic.Int32
-	return client.New(open(bustest.Proxy(t, server.URL(), func(piece []byte) error {
+	return client.New(testbus.Dial(t, bustest.Proxy(t, url, func(piece []byte) error {
 		switch {
 		case bytes.Contains(piece, []byte("MSG.GET.AXE_SUBMIT")):
 			atQueue(queue.Add(1), end)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -18,20 +19,9 @@ import (
 // a socket, so it takes real time.
 func TestWithoutLiveMessages(t *testing.T) {
 	t.Parallel()
-	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{URL: server.URL()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.Provision(t.Context(), bus.Provision{}); err != nil {
-		t.Fatal(err)
-	}
-	disableRepublish(t, server.URL())
+	url := testbus.Listen(t)
+	conn := testbus.Dial(t, url)
+	disableRepublish(t, url)
 
 	echo, err := subjects.ParseAgent("echo")
 	if err != nil {

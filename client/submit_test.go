@@ -10,6 +10,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -179,17 +180,7 @@ func TestUnknownAgent(t *testing.T) {
 
 // TestNoStreams: on a server without streams a client returns ErrNoStream.
 func TestNoStreams(t *testing.T) {
-	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: server}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	c := client.New(conn)
+	c := client.New(testbus.Empty(t))
 	agent, _ := subjects.ParseAgent("echo")
 	if _, err := c.Submit(t.Context(), client.Task{Agent: agent}); !errors.Is(err, bus.ErrNoStream) {
 		t.Errorf("submit: got %v, want %v", err, bus.ErrNoStream)

@@ -46,6 +46,7 @@ var allowedImports = map[string][]string{
 	},
 	"bus/busbench":       {"bus", "github.com/nats-io/..."},
 	"internal/bustest":   {"github.com/nats-io/nats.go"}, // for tests
+	"internal/testbus":   {"bus"},                        // for tests
 	"internal/testflags": {},                             // for tests
 
 	"agentd/run":       {"provider", "subjects"},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/axebus/axe/agentd/memory"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -58,20 +59,7 @@ func wantText(t *testing.T, log memory.Log, want string) {
 // onBus returns a Bucket on a server of its own.
 func onBus(t *testing.T) memory.Bucket {
 	t.Helper()
-	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: server}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	if err := conn.Provision(t.Context(), bus.Provision{}); err != nil {
-		t.Fatal(err)
-	}
-	return memory.Bucket{Values: conn.Memory()}
+	return memory.Bucket{Values: testbus.Open(t).Memory()}
 }
 
 // inFiles returns Files in a directory that does not exist yet.
@@ -300,19 +288,9 @@ func TestBucketReadsHandwrittenValues(t *testing.T) {
 
 // TestBucketFails: on a bus without its streams every request fails at once.
 func TestBucketFails(t *testing.T) {
-	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: server}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	log := memory.Bucket{Values: conn.Memory()}.Open(agent(t, "one"), "")
+	log := memory.Bucket{Values: testbus.Empty(t).Memory()}.Open(agent(t, "one"), "")
 	begin := time.Now()
-	_, err = log.Read(t.Context())
+	_, err := log.Read(t.Context())
 	_, err2 := log.Trim(t.Context(), 1)
 	for _, err := range []error{err, err2, log.Append(t.Context(), entry("a", "1"))} {
 		if !errors.Is(err, bus.ErrNoStream) || !strings.HasPrefix(err.Error(), "memory: bucket AXE_MEMORY: ") {

@@ -7,27 +7,9 @@ import (
 	"testing"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/subjects"
 )
-
-// open returns a connection to a server of its own, with its streams.
-func open(tb testing.TB) *bus.Conn {
-	tb.Helper()
-	s, err := bus.Serve(bus.ServerConfig{StoreDir: tb.TempDir()})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(s.Close)
-	c, err := bus.Open(tb.Context(), bus.Config{Dial: bus.Dial{Server: s}})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(c.Close)
-	if err := c.Provision(tb.Context(), bus.Provision{}); err != nil {
-		tb.Fatal(err)
-	}
-	return c
-}
 
 // newRun returns the root of a tree of its own.
 func newRun(tb testing.TB, c *bus.Conn) subjects.Run {
@@ -81,7 +63,7 @@ func turns(tb testing.TB, c *bus.Conn, subject string) (counted, messages int) {
 // share a message. A cancelled change does not cancel those of others.
 func TestBatchCountsEachChangeOnce(t *testing.T) {
 	t.Parallel()
-	c := open(t)
+	c := testbus.Open(t)
 	b := &New(c).batcher
 	r := newRun(t, c)
 	subject := r.Space.Tally(r.Tree, r.Path)
@@ -107,7 +89,7 @@ func TestBatchCountsEachChangeOnce(t *testing.T) {
 // BenchmarkFanOut counts 200 turns of 100 runs in one tally: with one batcher,
 // and with a batcher for each run, which merges nothing.
 func BenchmarkFanOut(b *testing.B) {
-	c := open(b)
+	c := testbus.Open(b)
 	for range 3 {
 		b.Run("batched", func(b *testing.B) {
 			for b.Loop() {

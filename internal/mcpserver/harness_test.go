@@ -18,6 +18,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/catalog"
 	"github.com/axebus/axe/subjects"
@@ -99,19 +100,7 @@ type harness struct {
 // newHarness starts a NATS server and a worker, until the test ends.
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: server}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	if err := conn.Provision(t.Context(), bus.Provision{}); err != nil {
-		t.Fatal(err)
-	}
+	conn := testbus.Open(t)
 	dir, err := conn.Directory(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/ratelimit"
+	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/provider"
 )
 
@@ -17,19 +17,7 @@ import (
 // though revisions of the new bucket are lower than those of the old one.
 func TestBucketIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: server}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	if err := conn.Provision(t.Context(), bus.Provision{}); err != nil {
-		t.Fatal(err)
-	}
+	conn := testbus.Open(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -11,6 +11,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/internal/toolset"
 )
 
@@ -18,17 +19,9 @@ import (
 // for a service.
 func connect(t *testing.T) (*bus.Conn, *nats.Conn) {
 	t.Helper()
-	server, err := bus.Serve(bus.ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{URL: server.URL()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	nc, err := nats.Connect(server.URL())
+	url := testbus.Listen(t)
+	conn := testbus.Dial(t, url)
+	nc, err := nats.Connect(url)
 	if err != nil {
 		t.Fatal(err)
 	}
