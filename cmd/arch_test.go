@@ -47,6 +47,7 @@ var allowedImports = map[string][]string{
 	"bus/busbench":       {"bus", "github.com/nats-io/..."},
 	"internal/bustest":   {"github.com/nats-io/nats.go"}, // for tests
 	"internal/testflags": {},                             // for tests
+	"internal/peertest":  {},                             // for tests
 
 	"agentd/run":       {"provider", "subjects"},
 	"internal/history": {"agentd/run", "bus", "internal/pause", "subjects"},
