@@ -55,9 +55,6 @@ func serve(name string) {
 	case "broken":
 		fmt.Fprintln(os.Stderr, "no token is set")
 		syscall.Exit(3)
-	case "deaf": // reads nothing
-		_ = json.NewEncoder(os.Stdout).Encode(map[string]any{"no": "message"})
-		select {}
 	case "raw":
 		serveRaw()
 	case "stubborn":
