@@ -57,9 +57,27 @@ func serve(name string) {
 		syscall.Exit(3)
 	case "raw":
 		serveRaw()
+	case "work":
+		work()
 	case "stubborn":
 		serveStubborn()
 	}
+}
+
+// work is a worker with a stubborn server. It prints the process ids of the
+// server and of its child, and goes on until it is killed.
+func work() {
+	exe, _ := os.Executable()
+	s, err := Open(configs.Toolset{Command: []string{exe, serveArgument, "stubborn"}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		panic(err)
+	}
+	r, err := s.Call(context.Background(), toolset.Call{Tool: "pids"})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(r.Text)
+	select {}
 }
 
 // serveStubborn runs a server that starts a child. Both ignore the end of their

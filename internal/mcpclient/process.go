@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"time"
 
@@ -60,15 +61,28 @@ func newProcess(def configs.Toolset, log *slog.Logger) *process {
 
 // Connect starts the process.
 func (p *process) Connect(ctx context.Context) (mcp.Connection, error) {
-	if err := p.start(ctx); err != nil {
+	started := make(chan error)
+	p.work.Go(func() { p.run(ctx, started) })
+	if err := <-started; err != nil {
 		p.cmd = nil
 		return nil, fmt.Errorf("start %s: %w", p.def.Command[0], err)
 	}
-	p.work.Go(p.reap)
 	p.work.Go(func() { p.stderr.readFrom(p.pipes.err) })
 	c := newStdio(p)
 	p.work.Go(c.writeAll)
 	return c, nil
+}
+
+// run starts the process, sends the error on started, and waits for the end of
+// the process. It keeps its thread until then, for dieWithParent.
+func (p *process) run(ctx context.Context, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := p.start(ctx)
+	started <- err
+	if err == nil {
+		p.reap()
+	}
 }
 
 // start starts the program in a group of its own. The context bounds its start
