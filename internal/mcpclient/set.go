@@ -120,6 +120,9 @@ func (s *Set) Call(ctx context.Context, call toolset.Call) (res toolset.Result, 
 	}
 	err = s.use(ctx, func(c *session) error {
 		raw, err := c.call(ctx, call)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			s.work.Go(func() { s.probe(context.WithoutCancel(ctx), c) })
+		}
 		if err != nil {
 			return err
 		}
@@ -263,6 +266,27 @@ func (s *Set) retire(c *session) {
 	if s.current == c {
 		s.current = nil
 		s.work.Go(c.close)
+	}
+}
+
+// probe ends a process that hangs: a call got no answer in its time, and a ping
+// gets none either. The next use starts another process, after the same pause
+// as after any other end. Any answer to the ping counts, a refusal too.
+func (s *Set) probe(ctx context.Context, c *session) {
+	p, ok := c.server.(*process)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.pingTime)
+	defer cancel()
+	if !c.probe.CompareAndSwap(nil, &cancel) {
+		return
+	}
+	defer c.probe.Store(nil)
+	_ = c.client.Ping(ctx, nil)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		s.log.WarnContext(ctx, "an MCP server hangs and is ended")
+		p.hang()
 	}
 }
 
