@@ -35,7 +35,6 @@ func TestReferenceFilesystem(t *testing.T) {
 		Command: npmServer(t, "server-filesystem", dir),
 		Workdir: dir,
 		Trust:   true,
-		Allow:   []string{"*_file", "*_text_file"},
 	})
 	tools, err := s.Tools(t.Context())
 	if err != nil {
