@@ -22,6 +22,7 @@ import (
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/check"
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/internal/toolset"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -95,7 +96,7 @@ func (t *toolsCall) run(ctx context.Context, args []string, stdin io.Reader) err
 		if err != nil {
 			return err
 		}
-		if err := tool.Check(arguments); err != nil {
+		if err := toolset.ReadSchema(tool.Schema).Check(arguments); err != nil {
 			return cli.Usage("%s: %v", args[0], err)
 		}
 		text, err := json.Marshal(toolCall{tool.As, arguments})
