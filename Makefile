@@ -145,6 +145,13 @@ proofs: ## cancel 300 running runs and 300 commands, a model slower than twenty 
 	$(GO) test -count=1 -v -run 'TestCancelManyAtWork|TestSlowModel$$|TestMax(Agents|Turns|Tokens)|TestRetryAfterStopsAllWorkers' ./agentd
 	$(GO) test -count=1 -v -timeout 30m ./agentd -run 'Test(MailTakenOnce|CancelManyCommands)$$' -rapid.checks=250
 
+.PHONY: peers
+peers: ## real programs of others, from npm: MCP servers, a fake of model providers, a service of nats.js; needs node
+	mkdir -p $(TOOLS)/peers
+	cp .ci/peers/package.json .ci/peers/package-lock.json $(TOOLS)/peers
+	npm ci --prefix $(TOOLS)/peers --ignore-scripts --no-audit --no-fund
+	AXE_PEERS=$(abspath $(TOOLS)/peers) $(GO) test -count=1 -v -run 'Test(Reference|Peer)' ./internal/mcpclient ./cmd
+
 .PHONY: release
 release: $(SBOM) ## archives, checksums and SBOMs of this commit in dist/, for PLATFORMS (linux and darwin, amd64 and arm64)
 	CYCLONEDX=$(abspath $(SBOM)) .ci/release dist

@@ -104,18 +104,6 @@ func (d *directory) follow(
 	}, ready)
 }
 
-// followAgain makes follow begin again: the bucket was removed and made again.
-// The cards that the new bucket lacks count as removed, so each worker
-// announces its agents again.
-func (d *directory) followAgain() {
-	d.mu.Lock()
-	dir := d.bus
-	d.mu.Unlock()
-	if dir != nil {
-		dir.WatchAgain()
-	}
-}
-
 // heard returns the copy's card of an agent, and the bucket of all cards. It
 // returns false if the copy has no card of the agent.
 func (d *directory) heard(agent string) (c Card, ok bool, dir *bus.Directory) {

@@ -39,8 +39,6 @@ type streamWatch struct {
 	// removed is called after messages of runs were removed. The cache may
 	// have states of runs whose messages are gone.
 	removed func()
-	// replaced is called after a bucket was removed and made again.
-	replaced func()
 
 	// faults has the faults that the last look found.
 	faults []bus.Fault
@@ -74,8 +72,8 @@ func (s *streamWatch) run(ctx context.Context) error {
 }
 
 // note compares the faults of a look with those of the last one. It logs new
-// faults and faults that are gone, calls removed or replaced, and corrects the
-// streams. The error wraps ErrStreamLost if a stream of runs was removed.
+// faults and faults that are gone, calls removed, and corrects the streams. The
+// error wraps ErrStreamLost if a stream of runs was removed.
 func (s *streamWatch) note(ctx context.Context, now []bus.Fault) error {
 	before := s.faults
 	s.faults = now
@@ -93,9 +91,6 @@ func (s *streamWatch) note(ctx context.Context, now []bus.Fault) error {
 		case bus.FaultReplaced:
 			if f.OfRuns {
 				return fmt.Errorf("%w: %s", ErrStreamLost, f)
-			}
-			if !known {
-				s.replaced()
 			}
 		case bus.FaultMissing:
 			if f.OfRuns {

@@ -216,7 +216,8 @@ func announced(w *Worker, t run.ServedTool) (OfferedTool, bool) {
 		if !ok {
 			return OfferedTool{}, false
 		}
-		return set.tool(name)
+		t, _, ok := set.tool(name)
+		return t, ok
 	}
 	c, _, _ := w.directory.heard(t.By)
 	i := slices.IndexFunc(c.Tools, func(o OfferedTool) bool { return o.Name == t.Tool })

@@ -64,7 +64,9 @@ type servedToolset struct {
 
 	mu    sync.Mutex
 	tools []toolset.Tool
-	err   error
+	// schemas are those of the tools, in the same order.
+	schemas []toolset.Schema
+	err     error
 }
 
 // replace sets the served toolsets. A toolset goes on if its file did not
@@ -178,7 +180,10 @@ func (t *servedToolset) list(ctx context.Context, log *slog.Logger) (changed boo
 		}
 		return false
 	}
-	t.tools = tools
+	t.tools, t.schemas = tools, nil
+	for _, tool := range tools {
+		t.schemas = append(t.schemas, toolset.ReadSchema(tool.Schema))
+	}
 	changed = failed != nil || !slices.EqualFunc(before, tools, sameTool)
 	if changed {
 		log.InfoContext(ctx, "tools of toolset listed", slog.Int(keyTools, len(tools)))
@@ -324,15 +329,15 @@ func (t *servedToolset) offered(tool toolset.Tool) OfferedTool {
 	}
 }
 
-// tool returns a tool that the toolset lists.
-func (t *servedToolset) tool(name string) (OfferedTool, bool) {
+// tool returns a tool that the toolset lists, and its schema.
+func (t *servedToolset) tool(name string) (OfferedTool, toolset.Schema, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i := slices.IndexFunc(t.tools, func(tool toolset.Tool) bool { return tool.Name == name })
 	if i < 0 {
-		return OfferedTool{}, false
+		return OfferedTool{}, toolset.Schema{}, false
 	}
-	return t.offered(t.tools[i]), true
+	return t.offered(t.tools[i]), t.schemas[i], true
 }
 
 // card returns the card of the toolset. A toolset that never listed its tools
@@ -377,7 +382,7 @@ func (s *toolsets) cards(worker string) map[subjects.Agent]Card {
 // action returns the action of a call of one of the toolset's tools. Files of
 // the result become artifacts.
 func (t *servedToolset) action(call toolset.Call, a *artifacts) (action, error) {
-	tool, ok := t.tool(call.Tool)
+	tool, schema, ok := t.tool(call.Tool)
 	if !ok {
 		err := fmt.Errorf("the toolset %s has no tool %q", t.def.Name, call.Tool)
 		if failed := t.failure(); failed != nil {
@@ -385,7 +390,7 @@ func (t *servedToolset) action(call toolset.Call, a *artifacts) (action, error) 
 		}
 		return action{}, err
 	}
-	if err := tool.Check(call.Arguments); err != nil {
+	if err := schema.Check(call.Arguments); err != nil {
 		return action{}, err
 	}
 	return action{

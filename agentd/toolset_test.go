@@ -175,6 +175,41 @@ func TestToolsetMissing(t *testing.T) {
 	})
 }
 
+// TestToolsetBounds: a toolset with too many tools, or with too large ones, is
+// not offered, and says why. Tools that the file does not allow do not count.
+func TestToolsetBounds(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		many := map[string]configs.ToolsetTool{}
+		for i := range configs.MaxToolsetTools + 1 {
+			many[fmt.Sprintf("tool%d", i)] = configs.ToolsetTool{URL: "http://127.0.0.1:1/"}
+		}
+		wide := configs.Toolset{Name: "wide", Kind: configs.ToolsetHTTP, Tools: many, Required: true}
+		some := wide
+		some.Name, some.Allow = "some", []string{"tool1*"}
+		large := wide
+		large.Name = "large"
+		large.Tools = map[string]configs.ToolsetTool{"long": {
+			URL: "http://127.0.0.1:1/", Description: strings.Repeat("x", 800_000),
+		}}
+		h.toolsets = []configs.Toolset{wide, some, large}
+		h.agents = []configs.Agent{
+			define("a", nil, withTools("", "wide/*")), define("b", nil, withTools("", "some/*")),
+			define("c", nil, withTools("", "large/*")),
+		}
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		h.expectFailed(h.submit("a", "do it"), run.KindError, "the toolset wide is required: "+
+			"the toolset has 129 tools, at most 128 are offered: name some of them in allow")
+		h.expectCompleted(h.submit("b", "do it"), "b")
+		if offered := h.requests("b")[0].Tools; len(offered) != 40 {
+			t.Errorf("%d tools were offered, want 40", len(offered))
+		}
+		h.expectFailed(h.submit("c", "do it"), run.KindError, "the toolset large is required: "+
+			"the definitions of the toolset's tools have 800077 bytes, at most 786432: name some of them in allow")
+	})
+}
+
 // TestOwnServer: the tools of an agent's own MCP server are offered to it alone,
 // and its own workers carry them out.
 func TestOwnServer(t *testing.T) {

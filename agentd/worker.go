@@ -134,7 +134,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	clocks := clockWatch{clocks: w.conn.Clocks, log: w.log, entryChanged: w.entryChanged}
 	base.Go(func() error { return clocks.run(work) })
 	streams := streamWatch{
-		conn: w.conn, log: w.log, longest: w.cfg.Timeout, removed: w.cache.clear, replaced: w.directory.followAgain,
+		conn: w.conn, log: w.log, longest: w.cfg.Timeout, removed: w.cache.clear,
 	}
 	base.Go(func() error { return streams.run(work) })
 	// These three end after the last request has ended.

@@ -10,16 +10,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/axebus/axe/internal/pause"
 )
 
 // Directory is the bucket of the known agents' cards: a value under each name.
 type Directory struct {
 	conn *Conn
 	kv   jetstream.KeyValue
-	// again is ready when the watch has to begin again.
-	again chan struct{}
 }
 
 // Directory opens the bucket that Provision made.
@@ -30,7 +26,7 @@ func (c *Conn) Directory(ctx context.Context) (*Directory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", c.cfg.Space.Name("AGENTS"), err)
 	}
-	return &Directory{c, kv, make(chan struct{}, 1)}, nil
+	return &Directory{c, kv}, nil
 }
 
 // Get reads the value of a key; ok is false if there is none. It tries until
@@ -86,7 +82,9 @@ func (d *Directory) Delete(ctx context.Context, key string, rev uint64) error {
 // Watch calls fn for every present value and for each later change, until ctx
 // ends. The value of a removed key is nil. Caught is called once, when fn has
 // seen all present values. The library's watch breaks when a server refuses it
-// for a moment. Watch then begins again, and fn may see a value once more.
+// for a moment, and is deaf when the bucket was removed and made again: it waits
+// for the sequence that comes after the old bucket's last one. Watch then begins
+// again, and fn may see a value once more.
 func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte), caught func()) error {
 	known := map[string]bool{}
 	tell := func(key string, value []byte) {
@@ -112,22 +110,34 @@ func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte)
 	}
 }
 
-// WatchAgain ends the present watch, so that Watch begins again and calls fn
-// for all values. The library does not notice that the bucket was removed and
-// made again: it waits for the sequence that comes after the old bucket's last
-// one.
-func (d *Directory) WatchAgain() { pause.Notify(d.again) }
-
 // watchRetryDelay is the pause before a broken watch begins again.
 const watchRetryDelay = 500 * time.Millisecond
 
-// watchOnce watches until the watch breaks or ctx ends. Known are the keys that
-// fn has seen in an earlier watch. Began is false if there was no watch.
+// watchLookInterval is the time between two looks whether the bucket is still
+// the one that is watched.
+const watchLookInterval = 16 * time.Second
+
+// made returns the time at which the bucket was made. It is zero if no server
+// says so.
+func (d *Directory) made(ctx context.Context) time.Time {
+	info, err := d.conn.Health.info(ctx, "KV_"+d.kv.Bucket())
+	if err != nil {
+		return time.Time{}
+	}
+	return info.Created
+}
+
+// watchOnce watches until the watch breaks, the bucket is another one, or ctx
+// ends. Known are the keys that fn has seen in an earlier watch. Began is false
+// if there was no watch.
 func (d *Directory) watchOnce(
 	ctx context.Context, known map[string]bool, fn func(key string, value []byte), caught func(),
 ) (began bool, _ error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	made := d.made(ctx)
+	looks := time.NewTicker(watchLookInterval)
+	defer looks.Stop()
 	w, err := ask(ctx, d.conn,
 		func(attempt context.Context) (jetstream.KeyWatcher, error) { return d.watch(ctx, attempt) })
 	if err != nil {
@@ -140,8 +150,10 @@ func (d *Directory) watchOnce(
 		select {
 		case <-ctx.Done():
 			return true, nil
-		case <-d.again:
-			return true, nil
+		case <-looks.C:
+			if now := d.made(ctx); !now.IsZero() && !now.Equal(made) {
+				return true, nil
+			}
 		case e, ok := <-w.Updates():
 			switch {
 			case !ok:

@@ -13,10 +13,20 @@ import (
 	"github.com/nats-io/nats-server/v2/server/ats"
 )
 
-// TestDirectoryWatchOutlivesItsBucket: the bucket of a watch is missing for a
-// minute, and the client library gives the watch up. The watch goes on when the
-// bucket is made again. It reports the keys that were removed meanwhile.
+// TestDirectoryWatchOutlivesItsBucket: the bucket of a watch is removed, and made
+// again after a time. The watch goes on, and reports the keys that were removed
+// meanwhile. After a minute, the client library has given its watch up. If the
+// bucket is made again at once, the library waits for a sequence that the new
+// bucket does not have yet. It may be made again twice.
 func TestDirectoryWatchOutlivesItsBucket(t *testing.T) {
+	for _, missing := range []time.Duration{time.Minute, 0} {
+		t.Run(missing.String(), func(t *testing.T) { outliveBucket(t, missing) })
+	}
+}
+
+// outliveBucket is TestDirectoryWatchOutlivesItsBucket for a time.
+func outliveBucket(t *testing.T, missing time.Duration) {
+	t.Helper()
 	ats.Register()
 	defer ats.Unregister()
 	// The library keeps timers for later use. The use of a bubble's timer
@@ -38,7 +48,9 @@ func TestDirectoryWatchOutlivesItsBucket(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		put("stays")
+		for range 10 {
+			put("stays")
+		}
 		put("goes")
 		var mu sync.Mutex
 		var seen []string
@@ -56,22 +68,27 @@ func TestDirectoryWatchOutlivesItsBucket(t *testing.T) {
 		})
 		time.Sleep(time.Second)
 		bucket := "KV_" + conn.cfg.Space.Name("AGENTS")
-		if err := conn.js.DeleteStream(ctx, bucket); err != nil {
-			t.Fatal(err)
+		for _, key := range []string{"comes", "comes-again"} {
+			if err := conn.js.DeleteStream(ctx, bucket); err != nil {
+				t.Fatal(err)
+			}
+			// The library misses heartbeats, asks for another
+			// consumer, and may be refused.
+			time.Sleep(missing)
+			if err := conn.Provision(ctx, Provision{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			put("stays")
+			put(key)
+			time.Sleep(time.Second)
 		}
-		// The library misses heartbeats, asks for another consumer, and
-		// is refused.
-		time.Sleep(time.Minute)
-		if err := conn.Provision(ctx, Provision{}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		put("stays")
-		put("comes")
-		time.Sleep(time.Second)
 		cancel()
 		watching.Wait()
-		want := []string{"stays", "goes", "goes is gone", "stays is gone", "stays", "comes"}
+		want := []string{
+			"stays", "goes", "goes is gone", "stays is gone", "stays", "comes",
+			"comes is gone", "stays is gone", "stays", "comes-again",
+		}
 		if diff := cmp.Diff(want, slices.Compact(seen)); diff != "" || caught != 1 {
 			t.Errorf("caught up %d times, want 1; keys (-want +got):\n%s", caught, diff)
 		}

@@ -48,6 +48,7 @@ var allowedImports = map[string][]string{
 	"internal/bustest":   {"github.com/nats-io/nats.go"}, // for tests
 	"internal/testbus":   {"bus"},                        // for tests
 	"internal/testflags": {},                             // for tests
+	"internal/peertest":  {},                             // for tests
 
 	"agentd/run":       {"provider", "subjects"},
 	"internal/history": {"agentd/run", "bus", "internal/pause", "subjects"},

@@ -226,7 +226,10 @@ func sources(t *testing.T) (files map[string]bool, tests map[string][]string) {
 	t.Helper()
 	files, tests = map[string]bool{}, map[string][]string{}
 	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && (name == ".git" || name == "bin" || name == ".tmp") {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (name == ".git" || name == "bin" || name == ".tmp") {
 			return fs.SkipDir
 		}
 		files[name] = true

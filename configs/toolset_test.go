@@ -3,6 +3,7 @@ package configs_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -195,10 +196,13 @@ func TestToolsOfToolsets(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := configs.Load(file)
+		agent, err := configs.Load(file)
 		if test.want == "" && err != nil ||
 			test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s\ngot  %v\nwant %q", test.text, err, test.want)
+		}
+		if want := []string{"a/del_*", "b/x"}; err == nil && !slices.Equal(agent.Approve, want) {
+			t.Errorf("%s\ngot approve.tools %q, want %q", test.text, agent.Approve, want)
 		}
 	}
 }

@@ -32,10 +32,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if !o.remote() {
 		view.HideNames()
 	}
-	if asker := cli.NewAsker(screen, !o.remote()); asker != nil {
-		view.Ask(asker)
-		o.worker.Attended = true
-	}
+	o.ask(screen, view)
 	log, err := o.log.Logger(screen, screen.Terminal())
 	if err != nil {
 		return err

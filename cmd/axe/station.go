@@ -31,6 +31,15 @@ func (s *station) remote() bool { return s.dial.Explicit() }
 // works reports whether this process is a worker.
 func (s *station) works() bool { return !s.remote() || agentsGiven(s.cmd) }
 
+// ask lets a view ask the person at the terminal about the runs that wait for
+// one. It is called before the worker begins.
+func (s *station) ask(screen *cli.Screen, view *cli.View) {
+	if asker := cli.NewAsker(screen, !s.remote()); asker != nil {
+		view.Ask(asker)
+		s.worker.Attended = true
+	}
+}
+
 // use calls fn with a connection to the bus: a running one, or a server that
 // only this process can reach. The connection, the server and its store end
 // with fn.

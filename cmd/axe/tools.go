@@ -76,14 +76,15 @@ func (t *tools) register(cmd *cobra.Command) {
 }
 
 // on calls fn with a bus that has the cards of toolsets: a running one, or
-// one of its own with a worker in this process.
-func (t *tools) on(ctx context.Context, fn func(context.Context, *bus.Conn, *slog.Logger) error) error {
+// one of its own with a worker in this process. Screen shows the log.
+func (t *tools) on(
+	ctx context.Context, screen *cli.Screen, fn func(context.Context, *bus.Conn, *slog.Logger) error,
+) error {
 	if !t.remote() {
 		if err := t.dial.CheckUnused(); err != nil {
 			return err
 		}
 	}
-	screen := cli.Stderr()
 	log, err := t.log.Logger(screen, screen.Terminal())
 	if err != nil {
 		return err
@@ -128,7 +129,7 @@ type listedTool struct {
 }
 
 func (t *tools) list(ctx context.Context, args []string) error {
-	return t.on(ctx, func(ctx context.Context, conn *bus.Conn, _ *slog.Logger) error {
+	return t.on(ctx, cli.Stderr(), func(ctx context.Context, conn *bus.Conn, _ *slog.Logger) error {
 		cards, err := cardsOn(ctx, conn)
 		if err != nil {
 			return err

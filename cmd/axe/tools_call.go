@@ -22,6 +22,7 @@ import (
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/check"
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/internal/toolset"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -34,7 +35,8 @@ tool is called with {}.
 The call is made through the bus, as an agent's call is: it is a tool run of a
 tree with an id, it has an effect and a key, and it is carried out by a worker
 that serves the toolset. With --id a call that was made before is not made
-again: the command prints its result.
+again: the command prints its result. At a terminal the command asks about a
+call that waits for a person.
 
 Exit codes: 0 the tool answered, 1 the tool failed, 2 usage or an unknown tool,
 3 the time was over, 130 interrupted.`
@@ -50,6 +52,8 @@ type toolsCall struct {
 
 	id      string
 	timeout cli.Seconds
+	// view asks the person at the terminal, and shows no tree.
+	view *cli.View
 }
 
 func toolsCallCommand() *cobra.Command {
@@ -78,7 +82,7 @@ type toolCall struct {
 }
 
 func (t *toolsCall) run(ctx context.Context, args []string, stdin io.Reader) error {
-	set, name, ok := configs.OfToolset(args[0])
+	set, wanted, ok := configs.OfToolset(args[0])
 	agent, err := subjects.ParseAgent(callerPrefix + set)
 	if !ok || err != nil {
 		return cli.Usage("the tool must be named as TOOLSET/TOOL; axe tools lists them")
@@ -90,12 +94,17 @@ func (t *toolsCall) run(ctx context.Context, args []string, stdin io.Reader) err
 	if err != nil {
 		return err
 	}
-	return t.on(ctx, func(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
-		tool, err := t.find(ctx, conn, set, name)
+	screen := cli.Stderr()
+	if t.view, err = new(cli.ProgressFlags).View(screen, name); err != nil {
+		return err
+	}
+	t.ask(screen, t.view)
+	return t.on(ctx, screen, func(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
+		tool, err := t.find(ctx, conn, set, wanted)
 		if err != nil {
 			return err
 		}
-		if err := tool.Check(arguments); err != nil {
+		if err := toolset.ReadSchema(tool.Schema).Check(arguments); err != nil {
 			return cli.Usage("%s: %v", args[0], err)
 		}
 		text, err := json.Marshal(toolCall{tool.As, arguments})
@@ -237,7 +246,7 @@ func (t *toolsCall) submit(ctx context.Context, c *client.Client, task client.Ta
 	if err != nil {
 		return err
 	}
-	o, err := c.Wait(ctx, tree)
+	o, err := t.view.Wait(ctx, c, tree)
 	if _, signal := errors.AsType[cli.SignalError](err); signal {
 		return fmt.Errorf("%w, %s", err, cli.CancelAbandoned(ctx, c, tree, "interrupted"))
 	}

@@ -9,7 +9,11 @@ import (
 
 // ownGroup lets a process start a session, and with it a group. A key that
 // interrupts the worker at a terminal does not reach it.
-func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+func ownGroup() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setsid: true}
+	dieWithParent(attr)
+	return attr
+}
 
 func terminateGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGTERM) }
 

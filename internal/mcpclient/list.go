@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path"
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -15,15 +14,8 @@ import (
 	"github.com/axebus/axe/internal/toolset"
 )
 
-const (
-	// maxTools bounds the tools that a server offers.
-	maxTools = 128
-	// maxDefinitions bounds the names, descriptions and schemas of the
-	// tools together, in bytes.
-	maxDefinitions = 1 << 20
-	// maxPages bounds the pages of a list.
-	maxPages = 128
-)
+// maxPages bounds the pages of a list.
+const maxPages = 128
 
 // definition is a tool in the list of a server.
 type definition struct {
@@ -35,9 +27,6 @@ type definition struct {
 		IdempotentHint bool `json:"idempotentHint"`
 	} `json:"annotations"`
 }
-
-// size is the number of bytes that a model reads.
-func (d *definition) size() int { return len(d.Name) + len(d.Description) + len(d.InputSchema) }
 
 // effect is the effect that the annotations of a trusted server name. It is
 // empty if they name none. A tool that destroys nothing is not idempotent for
@@ -126,45 +115,25 @@ func (c *session) page(ctx context.Context, cursor string) (page, error) {
 	return p, nil
 }
 
-// offered returns the tools that the definition of the toolset allows. It
-// leaves out tools that no model can call, and says so in the log.
-func (s *Set) offered(ctx context.Context, all []definition) ([]toolset.Tool, error) {
-	tools, size := []toolset.Tool{}, 0
+// callable returns the tools of a list without those that no model can call. It
+// says so in the log.
+func (s *Set) callable(ctx context.Context, all []definition) []toolset.Tool {
+	tools := []toolset.Tool{}
 	seen := map[string]bool{}
 	for _, d := range all {
-		if !s.allows(d.Name) {
-			continue
-		}
 		if why := flaw(d, seen); why != "" {
 			s.log.WarnContext(ctx, "left out a tool of an MCP server",
 				slog.String("tool", d.Name), slog.String("reason", why))
 			continue
 		}
 		seen[d.Name] = true
-		size += d.size()
 		t := toolset.Tool{Name: d.Name, Description: d.Description, Schema: d.InputSchema}
 		if s.def.Trust {
 			t.Effect = d.effect()
 		}
 		tools = append(tools, t)
 	}
-	switch {
-	case len(tools) > maxTools:
-		return nil, fmt.Errorf("the toolset %q has %d tools, at most %d can be offered: name fewer in allow",
-			s.def.Name, len(tools), maxTools)
-	case size > maxDefinitions:
-		return nil, fmt.Errorf("the definitions of the toolset %q have %d bytes, at most %d can be offered: "+
-			"name fewer tools in allow", s.def.Name, size, maxDefinitions)
-	}
-	return tools, nil
-}
-
-// allows reports whether a tool is offered.
-func (s *Set) allows(name string) bool {
-	return len(s.def.Allow) == 0 || slices.ContainsFunc(s.def.Allow, func(glob string) bool {
-		ok, _ := path.Match(glob, name)
-		return ok
-	})
+	return tools
 }
 
 // flaw is the reason why no model can call a tool, if there is one. Seen are

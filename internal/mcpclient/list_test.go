@@ -78,21 +78,6 @@ func TestToolsPages(t *testing.T) {
 	}
 }
 
-// TestToolsAllowed: globs choose the tools that are offered. No other tool can
-// be called.
-func TestToolsAllowed(t *testing.T) {
-	def := service(t, streamable(testServer(), false))
-	def.Allow = []string{"e*", "fai?", "none"}
-	s := open(t, def)
-	if got, want := names(t, s), []string{"echo", "env", "fail"}; !slices.Equal(got, want) {
-		t.Errorf("tools %v, want %v", got, want)
-	}
-	callText(t, s, "echo", `{}`)
-	if err := callError(t, s, "grow", `{}`); !strings.Contains(err.Error(), `does not offer the tool "grow"`) {
-		t.Errorf("call of a tool that is not allowed: error %v, want that it is not offered", err)
-	}
-}
-
 // list returns the definition of a toolset. Its server answers a request for
 // its tools with a JSON text.
 func list(t *testing.T, tools string) configs.Toolset {
@@ -153,25 +138,8 @@ func TestToolsFlawed(t *testing.T) {
 	}
 }
 
-// TestToolsTooMany: a list with too many tools, bytes or pages is an error with
-// the number. Only the allowed tools count.
-func TestToolsTooMany(t *testing.T) {
-	var many []string
-	for i := range 129 {
-		many = append(many, fmt.Sprintf(`{"name":"t%d","inputSchema":{}}`, i))
-	}
-	def := list(t, `{"tools":[`+strings.Join(many, ",")+`]}`)
-	if _, err := open(t, def).Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "129 tools") {
-		t.Errorf("129 tools: error %v, want one with the number", err)
-	}
-	def.Allow = []string{"t1*"}
-	if n := len(names(t, open(t, def))); n != 40 {
-		t.Errorf("%d tools, want 40", n)
-	}
-	large := list(t, `{"tools":[{"name":"t","description":"`+strings.Repeat("x", 1<<20)+`","inputSchema":{}}]}`)
-	if _, err := open(t, large).Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "1048579 bytes") {
-		t.Errorf("a large tool: error %v, want one with the number of bytes", err)
-	}
+// TestToolsEndless: a list with too many pages is an error with their number.
+func TestToolsEndless(t *testing.T) {
 	endless := list(t, `{"tools":[],"nextCursor":"on"}`)
 	if _, err := open(t, endless).Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "128 pages") {
 		t.Errorf("endless pages: error %v, want one with the number of pages", err)

@@ -382,6 +382,77 @@ func TestCancelStuckServer(t *testing.T) {
 	_ = p.cmd.Process.Signal(syscall.SIGCONT)
 }
 
+// hanging returns a set, and its connection to a server that was stopped and got
+// a call. The time of the call is over. The server is pinged for pingTime.
+func hanging(t *testing.T, pingTime time.Duration) (*Set, *session) {
+	t.Helper()
+	def := program(t, "tools")
+	s := open(t, def)
+	s.newServer = func() server {
+		p := newProcess(def, s.log)
+		p.grace, p.pingTime = 10*time.Millisecond, pingTime
+		return p
+	}
+	c, err := s.session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.server.(*process).cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.Call(ctx, toolset.Call{Tool: "echo"}); !errors.Is(err, toolset.ErrLost) {
+		t.Errorf("error %v, want %v", err, toolset.ErrLost)
+	}
+	return s, c
+}
+
+// TestHangingServer: a server that answers neither a call nor the ping after it
+// is ended. The next call fails and says why. After the pause another process
+// carries calls out.
+func TestHangingServer(t *testing.T) {
+	s, c := hanging(t, 500*time.Millisecond)
+	<-c.over
+	err := callError(t, s, "echo", `{}`)
+	for _, want := range []string{"did not answer, not even a ping within 500ms", "tried again in"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	skipPause(s)
+	if got := callText(t, s, "echo", `{}`); got != "{} tree.r-1-0" {
+		t.Errorf("text %q, want {} tree.r-1-0", got)
+	}
+}
+
+// TestCloseHangingServer: Close does not wait for the answer to a ping.
+func TestCloseHangingServer(t *testing.T) {
+	s, c := hanging(t, time.Minute)
+	for c.probe.Load() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	began := time.Now()
+	s.Close()
+	if took := time.Since(began); took >= time.Minute/2 {
+		t.Errorf("Close took %v, want less than the time of the ping", took)
+	}
+}
+
+// TestSlowServer: a server that answers a ping is not ended, whichever protocol
+// it speaks. A refusal is an answer.
+func TestSlowServer(t *testing.T) {
+	for _, name := range []string{"tools", "legacy", "raw"} {
+		s := open(t, program(t, name))
+		running(t, s)
+		s.probe(t.Context(), s.current)
+		names(t, s)
+		if s.connections != 1 {
+			t.Errorf("%s: %d connections, want 1", name, s.connections)
+		}
+	}
+}
+
 // TestWriteBroken: a request counts as sent if its write succeeds, and does not
 // if the write fails.
 func TestWriteBroken(t *testing.T) {

@@ -55,14 +55,29 @@ func serve(name string) {
 	case "broken":
 		fmt.Fprintln(os.Stderr, "no token is set")
 		syscall.Exit(3)
-	case "deaf": // reads nothing
-		_ = json.NewEncoder(os.Stdout).Encode(map[string]any{"no": "message"})
-		select {}
 	case "raw":
 		serveRaw()
+	case "work":
+		work()
 	case "stubborn":
 		serveStubborn()
 	}
+}
+
+// work is a worker with a stubborn server. It prints the process ids of the
+// server and of its child, and goes on until it is killed.
+func work() {
+	exe, _ := os.Executable()
+	s, err := Open(configs.Toolset{Command: []string{exe, serveArgument, "stubborn"}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		panic(err)
+	}
+	r, err := s.Call(context.Background(), toolset.Call{Tool: "pids"})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(r.Text)
+	select {}
 }
 
 // serveStubborn runs a server that starts a child. Both ignore the end of their

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,21 +24,26 @@ const (
 	// drain is the time in which the output of a process that has ended is
 	// read. A stranger may hold the pipe open.
 	drain = time.Second
+	// pingTime is the time that a process has to answer a ping, after a
+	// call without an answer.
+	pingTime = 30 * time.Second
 )
 
 // process is an MCP server that the worker starts. It is a server.
 type process struct {
 	def configs.Toolset
 	log *slog.Logger
-	// grace is the constant of that name, and limit is maxMessage, except
-	// in tests.
-	grace time.Duration
-	limit int
+	// grace and pingTime are the constants of those names, and limit is
+	// maxMessage, except in tests.
+	grace, pingTime time.Duration
+	limit           int
 
 	cmd    *exec.Cmd
 	pipes  pipes
 	stderr *lineLog
 	ending sync.Once
+	// hangs says that the process was ended since it did not answer.
+	hangs atomic.Bool
 	// exited is closed when no process of the group is left.
 	exited chan struct{}
 	state  error
@@ -49,26 +56,40 @@ type pipes struct{ in, out, err *os.File }
 
 func newProcess(def configs.Toolset, log *slog.Logger) *process {
 	return &process{
-		def:    def,
-		log:    log,
-		grace:  grace,
-		limit:  maxMessage,
-		stderr: &lineLog{log: log, ended: make(chan struct{})},
-		exited: make(chan struct{}),
+		def:      def,
+		log:      log,
+		grace:    grace,
+		pingTime: pingTime,
+		limit:    maxMessage,
+		stderr:   &lineLog{log: log, ended: make(chan struct{})},
+		exited:   make(chan struct{}),
 	}
 }
 
 // Connect starts the process.
 func (p *process) Connect(ctx context.Context) (mcp.Connection, error) {
-	if err := p.start(ctx); err != nil {
+	started := make(chan error)
+	p.work.Go(func() { p.run(ctx, started) })
+	if err := <-started; err != nil {
 		p.cmd = nil
 		return nil, fmt.Errorf("start %s: %w", p.def.Command[0], err)
 	}
-	p.work.Go(p.reap)
 	p.work.Go(func() { p.stderr.readFrom(p.pipes.err) })
 	c := newStdio(p)
 	p.work.Go(c.writeAll)
 	return c, nil
+}
+
+// run starts the process, sends the error on started, and waits for the end of
+// the process. It keeps its thread until then, for dieWithParent.
+func (p *process) run(ctx context.Context, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := p.start(ctx)
+	started <- err
+	if err == nil {
+		p.reap()
+	}
 }
 
 // start starts the program in a group of its own. The context bounds its start
@@ -147,6 +168,12 @@ func (p *process) stop() {
 	closeAll(p.pipes.out, p.pipes.err)
 }
 
+// hang ends the process, since it does not answer.
+func (p *process) hang() {
+	p.hangs.Store(true)
+	p.stop()
+}
+
 // endsWithin waits for the end of the process. It reports whether it has ended.
 func (p *process) endsWithin(d time.Duration) bool {
 	t := time.NewTimer(d)
@@ -163,6 +190,9 @@ func (p *process) endsWithin(d time.Duration) bool {
 // error. Of a process that lives it has the lines alone.
 func (p *process) failure() error {
 	said := p.stderr.last()
+	if p.hangs.Load() {
+		return fmt.Errorf("the server did not answer, not even a ping within %v", p.pingTime)
+	}
 	select {
 	case <-p.exited:
 	default:

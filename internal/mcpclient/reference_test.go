@@ -12,26 +12,14 @@ import (
 	"time"
 
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/peertest"
 	"github.com/axebus/axe/internal/toolset"
 )
 
-// peersVariable names a directory in which npm has installed
-// @modelcontextprotocol/server-everything and server-filesystem.
-const peersVariable = "AXE_MCP_PEERS"
-
-// npmServer returns the command of a server's npm package, with arguments. It
-// skips the test without a directory of such packages.
+// npmServer returns the command of a server's npm package, with arguments.
 func npmServer(t *testing.T, name string, arguments ...string) []string {
 	t.Helper()
-	dir := os.Getenv(peersVariable)
-	if dir == "" {
-		t.Skip(peersVariable + " names no directory with node_modules of the reference servers")
-	}
-	script := filepath.Join(dir, "node_modules", "@modelcontextprotocol", name, "dist", "index.js")
-	if _, err := os.Stat(script); err != nil {
-		t.Fatal(err)
-	}
-	return append([]string{"node", script}, arguments...)
+	return append([]string{"node", peertest.File(t, "@modelcontextprotocol/"+name+"/dist/index.js")}, arguments...)
 }
 
 // TestReferenceFilesystem: the reference server for files lists its tools, and
@@ -47,7 +35,6 @@ func TestReferenceFilesystem(t *testing.T) {
 		Command: npmServer(t, "server-filesystem", dir),
 		Workdir: dir,
 		Trust:   true,
-		Allow:   []string{"*_file", "*_text_file"},
 	})
 	tools, err := s.Tools(t.Context())
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -41,6 +42,9 @@ type session struct {
 	began  time.Time
 	// over is closed when the connection has ended and its process too.
 	over chan struct{}
+	// probe ends the ping of the server. It is nil if the server is not
+	// pinged.
+	probe atomic.Pointer[context.CancelFunc]
 	// listing has a token while the tools are listed.
 	listing chan struct{}
 	// pages are the pages of the newest list, by cursor. The token of
@@ -132,8 +136,11 @@ func (c *session) ended() bool {
 }
 
 // close ends the connection after its last call, and waits for the end of the
-// server.
+// server. It does not wait for the answer to a ping.
 func (c *session) close() {
+	if stop := c.probe.Load(); stop != nil {
+		(*stop)()
+	}
 	_ = c.client.Close()
 	<-c.over
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path"
 	"sync"
 	"time"
 
@@ -72,16 +71,10 @@ type outage struct {
 }
 
 // Open returns the toolset of a definition of the kind configs.ToolsetMCP. It
-// does not connect. It fails if the definition has neither a command nor a URL,
-// or a malformed glob.
+// does not connect. It fails if the definition has neither a command nor a URL.
 func Open(def configs.Toolset, log *slog.Logger) (*Set, error) {
 	if (len(def.Command) == 0) == (def.URL == "") {
 		return nil, fmt.Errorf("toolset %q: it needs either a command or a url", def.Name)
-	}
-	for _, glob := range def.Allow {
-		if _, err := path.Match(glob, ""); err != nil {
-			return nil, fmt.Errorf("toolset %q: allow: %q: %w", def.Name, glob, err)
-		}
 	}
 	s := &Set{def: def, log: log.With(slog.String("toolset", def.Name)), changed: make(chan struct{}, 1)}
 	s.newServer = func() server { return newProcess(def, s.log) }
@@ -95,31 +88,30 @@ func Open(def configs.Toolset, log *slog.Logger) (*Set, error) {
 // after it was connected anew.
 func (s *Set) Changed() <-chan struct{} { return s.changed }
 
-// Tools returns the tools of the server that the definition allows. It fails if
-// they are more than 128, or larger than 1 MiB.
+// Tools returns the tools of the server.
 func (s *Set) Tools(ctx context.Context) (tools []toolset.Tool, err error) {
 	err = s.use(ctx, func(c *session) error {
 		all, err := c.list(ctx)
 		if err != nil {
 			return fmt.Errorf("list the tools of the toolset %q: %w", s.def.Name, err)
 		}
-		tools, err = s.offered(ctx, all)
-		return err
+		tools = s.callable(ctx, all)
+		return nil
 	})
 	return tools, err
 }
 
-// Call carries out a tool that the definition allows. The server finds the key
-// of the call in the field KeyMeta of _meta.
+// Call carries out a tool. The server finds the key of the call in the field
+// KeyMeta of _meta.
 func (s *Set) Call(ctx context.Context, call toolset.Call) (res toolset.Result, err error) {
-	if !s.allows(call.Tool) {
-		return toolset.Result{}, fmt.Errorf("the toolset %q does not offer the tool %q", s.def.Name, call.Tool)
-	}
 	if call.Arguments, err = object(call.Arguments); err != nil {
 		return toolset.Result{}, err
 	}
 	err = s.use(ctx, func(c *session) error {
 		raw, err := c.call(ctx, call)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			s.work.Go(func() { s.probe(context.WithoutCancel(ctx), c) })
+		}
 		if err != nil {
 			return err
 		}
@@ -263,6 +255,27 @@ func (s *Set) retire(c *session) {
 	if s.current == c {
 		s.current = nil
 		s.work.Go(c.close)
+	}
+}
+
+// probe ends a process that hangs: a call got no answer in its time, and a ping
+// gets none either. The next use starts another process, after the same pause
+// as after any other end. Any answer to the ping counts, a refusal too.
+func (s *Set) probe(ctx context.Context, c *session) {
+	p, ok := c.server.(*process)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.pingTime)
+	defer cancel()
+	if !c.probe.CompareAndSwap(nil, &cancel) {
+		return
+	}
+	defer c.probe.Store(nil)
+	_ = c.client.Ping(ctx, nil)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		s.log.WarnContext(ctx, "an MCP server hangs and is ended")
+		p.hang()
 	}
 }
 

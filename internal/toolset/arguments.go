@@ -10,19 +10,24 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Check returns what is wrong with the arguments of a call, nil if they fit the
-// tool's schema. A schema that refers to other documents, or that this process
-// cannot read, fits all arguments: the server of the tool checks them then.
-func (t Tool) Check(arguments json.RawMessage) error {
-	resolved := resolve(t.Schema)
-	if resolved == nil {
+// Schema is the JSON Schema of a tool's arguments, read once for all calls. A
+// schema that refers to other documents, or that this process cannot read, fits
+// all arguments: the server of the tool checks them then.
+type Schema struct{ resolved *jsonschema.Resolved }
+
+// ReadSchema reads a schema.
+func ReadSchema(b json.RawMessage) Schema { return Schema{resolve(b)} }
+
+// Check returns what is wrong with the arguments of a call, nil if they fit.
+func (s Schema) Check(arguments json.RawMessage) error {
+	if s.resolved == nil {
 		return nil
 	}
 	value, ok := object(arguments)
 	if !ok {
 		return errors.New("the arguments must be a JSON object")
 	}
-	if err := validate(resolved, value); err != nil {
+	if err := validate(s.resolved, value); err != nil {
 		return fmt.Errorf("the arguments do not fit the tool's schema: %w", err)
 	}
 	return nil

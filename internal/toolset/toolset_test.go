@@ -3,6 +3,8 @@ package toolset_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,9 +37,29 @@ func TestCheck(t *testing.T) {
 		{`{"type":"object","$ref":"https://example.com/schema"}`, `{"a":1}`, true},
 		{`not JSON`, `{"a":1}`, true},
 	} {
-		err := toolset.Tool{Name: "act", Schema: json.RawMessage(test.schema)}.Check(json.RawMessage(test.arguments))
+		err := toolset.ReadSchema(json.RawMessage(test.schema)).Check(json.RawMessage(test.arguments))
 		if (err == nil) != test.ok {
 			t.Errorf("%s for %s: error %v, want that it fits: %t", test.arguments, test.schema, err, test.ok)
 		}
+	}
+}
+
+// TestCheckReadsNoSchema: a check does not read the schema again, however large
+// it is.
+func TestCheckReadsNoSchema(t *testing.T) {
+	var properties []string
+	for i := range 500 {
+		properties = append(properties, fmt.Sprintf(`"p%d":{"type":"string"}`, i))
+	}
+	schema := []byte(`{"type":"object","properties":{` + strings.Join(properties, ",") + `}}`)
+	s := toolset.ReadSchema(schema)
+	if err := s.Check([]byte(`{"p1":7}`)); err == nil {
+		t.Error("a number fits the type string")
+	}
+	check := testing.AllocsPerRun(10, func() { _ = s.Check([]byte(`{}`)) })
+	read := testing.AllocsPerRun(10, func() { toolset.ReadSchema(schema) })
+	t.Logf("%v allocations for a check, %v to read the schema", check, read)
+	if check > read/4 {
+		t.Error("a check takes as much as to read the schema, want a quarter at most")
 	}
 }
