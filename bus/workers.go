@@ -31,16 +31,21 @@ func (c *Conn) Workers() *Workers {
 	return &Workers{b}
 }
 
-// workersTimeout bounds a read of the bucket, and a request to a worker. A bus
-// that no worker has used has no bucket, and then no server answers.
+// workersTimeout bounds a read of the bucket, and a request to a worker.
 const workersTimeout = time.Second
 
 // List reads the entries of all workers. It asks once, and waits for 1 s at
-// most.
+// most. There are none on a bus that no worker has used, which has no bucket.
 func (w *Workers) List(ctx context.Context) ([]Stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
 	defer cancel()
 	all, _, err := w.list(ctx, "*")
+	if errors.Is(err, errNoResponder) {
+		_, missing := w.conn.js.Stream(ctx, w.streamName())
+		if errors.Is(missing, jetstream.ErrStreamNotFound) {
+			return nil, nil
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", w, err)
 	}
