@@ -109,6 +109,7 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	w.checkReturns(t, before, after, e)
 	checkHeld(t, before, after, e)
 	checkSettled(t, before, after, e)
+	checkTask(t, before, after, e)
 	w.checkMade(t, after)
 	checkBelow(t, after)
 	checkNotified(t, after)
@@ -185,17 +186,21 @@ func mustRefuse(s run.State, e run.Event) bool {
 	case run.ToolStarted:
 		index, started = e.Entry.Index, true
 	case run.ToolHeld:
-		index, started = e.Entry.Index, true
+		index = e.Entry.Index
 		if !s.Ended() && s.Attempt == nil && e.Entry.Form == nil {
 			return true
 		}
+		started = s.Phase != run.Polling
+	case run.TaskMade:
+		index = e.Entry.Index
+		started = s.Phase != run.Polling || s.Task.Filled == nil
 	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Settled, run.Interrupted,
 		run.Returned, run.Cancelled, run.OutcomeStored:
 		return false
 	}
 	isTool := s.Input.Tool != nil
 	return s.Phase == run.None || index != s.LogIndex+1 ||
-		turn && (s.Phase == run.Awaiting || s.Phase == run.Idle || s.Phase == run.Held) ||
+		turn && (s.Phase == run.Awaiting || s.Phase == run.Idle || s.Phase == run.Held || s.Phase == run.Polling) ||
 		!s.Ended() && (turn && isTool || started && (!isTool || s.Phase != run.Ready))
 }
 
@@ -275,7 +280,7 @@ func checkEnd(t *rapid.T, before, after run.State) {
 			t.Fatalf("%v owes %+v", after.Phase, owed)
 		}
 	case run.CallModel, run.CallTool, run.CallChildren, run.CancelBelow, run.NotifyIdle,
-		run.StopBelow, run.LogInterrupt, run.HoldTurn, run.HoldTool:
+		run.StopBelow, run.LogInterrupt, run.HoldTurn, run.HoldTool, run.AwaitTask, run.CancelTask:
 		t.Fatalf("%v owes %+v", after.Phase, owed)
 	}
 }
@@ -318,6 +323,14 @@ func checkOwed(t *rapid.T, before, after run.State) {
 		case run.CallChildren:
 			checkChildren(t, after, e)
 			checkNewlyDue(t, before, after, e)
+		case run.AwaitTask:
+			if after.Phase != run.Polling || after.Task == nil || after.Task.Until.IsZero() {
+				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
+			}
+		case run.CancelTask:
+			if _, logs := after.Outstanding().Then.(run.LogEnd); !logs || after.Task.ID != e.ID {
+				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
+			}
 		case run.CancelBelow, run.LogEnd, run.PublishFailure, run.PublishAnswer, run.PublishSettled:
 			if !after.Ended() || after.OutcomeStored {
 				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
@@ -343,8 +356,7 @@ func checkOwed(t *rapid.T, before, after run.State) {
 			}
 		}
 	}
-	live := after.Phase == run.Held || after.Phase == run.Ready || after.Phase == run.Awaiting ||
-		after.Phase == run.Idle
+	live := after.Phase != run.None && !after.Ended()
 	if live && len(keys) == 0 || live && (after.Owner == 0 || after.Owner > after.Seq) {
 		t.Fatalf("%v at %d owes %v to %d", after.Phase, after.Seq, keys, after.Owner)
 	}
