@@ -31,12 +31,12 @@ type inputRequest struct {
 
 const methodElicit = "elicitation/create"
 
-// needsInput returns the error of a result that asks for input: a
-// toolset.InputError if axe can ask a person for it.
-func (a *answer) needsInput() error {
-	form := run.Form{State: a.State}
-	for _, key := range slices.Sorted(maps.Keys(a.Requests)) {
-		r := a.Requests[key]
+// asks returns the error of a result that asks for input: a toolset.InputError
+// if axe can ask a person for it.
+func asks(requests map[string]inputRequest, state string) error {
+	form := run.Form{State: state}
+	for _, key := range slices.Sorted(maps.Keys(requests)) {
+		r := requests[key]
 		q := run.Question{Key: key, Text: cmp.Or(r.Params.Message, key)}
 		switch mode := cmp.Or(r.Params.Mode, "form"); {
 		case r.Method != methodElicit:
@@ -80,11 +80,11 @@ func responses(f *run.FilledForm) (mcp.InputResponseMap, error) {
 
 // withoutInput leaves the capability to answer out of the handshake of the
 // protocols before 2026-07-28. Their servers ask by a request within the call,
-// and such a call cannot be held.
+// and such a call cannot be held. They know no extension for tasks either.
 func withoutInput(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if p, ok := req.GetParams().(*mcp.InitializeParams); ok {
-			p.Capabilities.Elicitation = nil
+			p.Capabilities.Elicitation, p.Capabilities.Extensions = nil, nil
 		}
 		return next(ctx, method, req)
 	}

@@ -34,6 +34,10 @@ type definition struct {
 		ReadOnlyHint   bool `json:"readOnlyHint"`
 		IdempotentHint bool `json:"idempotentHint"`
 	} `json:"annotations"`
+	// Execution is that of the protocol 2025-11-25.
+	Execution struct {
+		TaskSupport string `json:"taskSupport"`
+	} `json:"execution"`
 }
 
 // size is the number of bytes that a model reads.

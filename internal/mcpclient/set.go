@@ -115,6 +115,9 @@ func (s *Set) Call(ctx context.Context, call toolset.Call) (res toolset.Result, 
 	if !s.allows(call.Tool) {
 		return toolset.Result{}, fmt.Errorf("the toolset %q does not offer the tool %q", s.def.Name, call.Tool)
 	}
+	if call.Task != nil {
+		return s.follow(ctx, call)
+	}
 	if call.Arguments, err = object(call.Arguments); err != nil {
 		return toolset.Result{}, err
 	}
