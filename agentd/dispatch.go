@@ -20,6 +20,10 @@ type trigger struct {
 	inbound bool
 }
 
+// ownTimerFired reports whether the trigger is the firing of the run's own
+// timer.
+func (t *trigger) ownTimerFired() bool { return t.at.Kind == subjects.Timer && t.at.Turn == 0 }
+
 // takeSlot waits for a slot of a pool.
 func (t *trigger) takeSlot(ctx context.Context, pool *slots) error {
 	err := pool.take(ctx)

@@ -160,12 +160,12 @@ func (x *execution) owes() bool {
 		return false
 	}
 	_, fired := firingOf(x)
-	return (x.state.Owner == x.t.Seq || x.deadlineFired() || fired) && x.state.Outstanding().Then != nil
+	return (x.state.Owner == x.t.Seq || x.t.ownTimerFired() || fired) && x.state.Outstanding().Then != nil
 }
 
 // deadlineFired reports whether the trigger is the firing of the run's own
-// timer.
-func (x *execution) deadlineFired() bool { return x.t.at.Kind == subjects.Timer && x.t.at.Turn == 0 }
+// timer, and ends the run's wait. The timer of a run with a task polls the task.
+func (x *execution) deadlineFired() bool { return x.t.ownTimerFired() && x.state.Phase != run.Polling }
 
 // act carries out the effects that the run owes to the holder of the trigger.
 // If step is not done, for example after a log entry or a refused write, it
@@ -222,8 +222,11 @@ func (x *execution) step(ctx context.Context) (result, error) {
 			return x.cancelSelf(ctx, end)
 		}
 	}
-	if fired {
+	switch {
+	case fired:
 		return finished, f.endWait(ctx)
+	case x.t.ownTimerFired() && x.state.Phase == run.Polling:
+		return runTool(ctx, x)
 	}
 	x.start = x.state.Start()
 	x.cost = callCost{}
@@ -261,6 +264,11 @@ func (x *execution) carryOut(ctx context.Context, e run.Effect) (result, error) 
 		return finished, x.holdTurn(ctx, e)
 	case run.HoldTool:
 		return finished, x.w.writeAll(ctx, []bus.Message{ownTimer(x)})
+	case run.AwaitTask:
+		return awaitTask(ctx, x)
+	case run.CancelTask:
+		cancelTask(ctx, x, e.ID)
+		return finished, nil
 	case run.PublishSettled:
 		return x.publishOutcome(ctx, run.Outcome{Status: run.StatusCompleted, Result: e.Result})
 	case run.NotifyIdle:

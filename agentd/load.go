@@ -99,14 +99,16 @@ func (r *loadedRun) replySubject() (string, bool) {
 
 // hasOwnTimer reports whether the run has a timer of its own, for turn 0. Roots
 // and forks have one, set with their calls, and a tool run has one while it
-// waits for a person. The timer of its parent's turn bounds every other run.
+// waits for a person or a task. The timer of its parent's turn bounds every
+// other run.
 func (r *loadedRun) hasOwnTimer() bool {
-	return r.run.Path.IsRoot() || r.state.Input.Forked != nil || r.state.Hold != nil
+	return r.run.Path.IsRoot() || r.state.Input.Forked != nil || r.state.Hold != nil ||
+		r.state.Task != nil
 }
 
 // readFor reads the messages that a batch of triggers needs. It reads the reply
-// subject too if the run may go on: a run that is ready or idle, or that waits
-// for no more outcomes than the batch has.
+// subject too if the run may go on: a run that is ready, idle or polling, or
+// that waits for no more outcomes than the batch has.
 func (r *loadedRun) readFor(ctx context.Context, batch []*trigger) error {
 	if err := r.w.cancels.waitLoaded(ctx, r.run); err != nil {
 		return err
@@ -117,7 +119,7 @@ func (r *loadedRun) readFor(ctx context.Context, batch []*trigger) error {
 		return err
 	}
 	last := r.state.Phase == run.Awaiting && r.state.OutcomesAwaited() <= countOutcomes(batch)
-	if last || r.state.Phase == run.Idle || r.state.Phase == run.Ready {
+	if last || r.state.Phase == run.Idle || r.state.Phase == run.Ready || r.state.Phase == run.Polling {
 		return r.readWithReply(ctx, minSeq)
 	}
 	return r.read(ctx, minSeq)

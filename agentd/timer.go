@@ -21,6 +21,9 @@ import (
 // in.timer.<turn>. The timer of a run fires into in.timer.0, which the fold
 // ignores too, and the decision is the run's cancel message. Before its time
 // the worker sets the timer again. A reader of the run needs no clock.
+//
+// The timer of a tool run with a task polls the task (tooltask.go). A poll may
+// come too early.
 
 // earlyBy is the time by which a timer may be too early. The worker's reading
 // of the server's clock may be wrong by that much.

@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/builtin"
+	"github.com/axebus/axe/internal/mcpclient"
 	"github.com/axebus/axe/internal/prompt"
 	"github.com/axebus/axe/internal/sandbox"
 	"github.com/axebus/axe/internal/text"
@@ -35,6 +36,11 @@ type toolRun struct {
 	x *execution
 	// form is what the tool asks for, nil if it has not asked.
 	form *run.Form
+	// task is the task as which the tool's server goes on with this call,
+	// nil if it does not.
+	task *run.ServerTask
+	// began is the time at which the tool was called.
+	began time.Time
 	// artifacts has what the run stores for its tree.
 	artifacts *artifacts
 }
@@ -82,6 +88,9 @@ func runTool(ctx context.Context, x *execution) (result, error) {
 	case err != nil:
 		return x.publishOutcome(ctx, run.Failure(run.KindError, "%v", err))
 	}
+	if x.state.Task != nil {
+		return r.followTask(ctx)
+	}
 	if r.effect == run.ToolOnce {
 		if res, ok, err := r.begin(ctx); !ok {
 			return res, err
@@ -96,19 +105,12 @@ func runTool(ctx context.Context, x *execution) (result, error) {
 func (r *toolRun) resolve() (err error) {
 	r.release = func() {}
 	in := r.x.state.Input.Tool
-	if set, ok := r.x.w.toolsets.use(r.x.run.Agent.String()); ok {
-		return r.resolveIn(set, in.Name)
+	if set, name, ok := toolsetOf(r.x); ok {
+		return r.resolveIn(set, name)
 	}
-	calling := r.x.run // as a run of the agent that serves the tool
-	calling.Path, _, _, _ = r.x.run.Path.Parent()
-	def, ok := r.x.w.definition(calling)
+	def, ok := definitionOf(r.x)
 	if !ok {
 		return errNotServed
-	}
-	if server, name, own := configs.OfToolset(in.Name); own {
-		if set, ok := r.x.w.toolsets.use(ownKey(def.Name, server)); ok {
-			return r.resolveIn(set, name)
-		}
 	}
 	t, ok := toolOf(def, in.Name)
 	if !ok {
@@ -135,11 +137,47 @@ func (r *toolRun) resolve() (err error) {
 	return t.Check(call)
 }
 
-// resolveIn makes the action of a call of a tool of a toolset.
+// definitionOf returns the definition of the agent that serves the tool of a
+// tool run.
+func definitionOf(x *execution) (configs.Agent, bool) {
+	calling := x.run // as a run of the agent
+	calling.Path, _, _, _ = x.run.Path.Parent()
+	return x.w.definition(calling)
+}
+
+// toolsetOf returns the toolset that serves the tool of a tool run, and the
+// tool's name there. The caller calls calls.Done.
+func toolsetOf(x *execution) (set *servedToolset, name string, ok bool) {
+	name = x.state.Input.Tool.Name
+	if set, ok = x.w.toolsets.use(x.run.Agent.String()); ok {
+		return set, name, true
+	}
+	server, name, own := configs.OfToolset(name)
+	if !own {
+		return nil, "", false
+	}
+	def, ok := definitionOf(x)
+	if !ok {
+		return nil, "", false
+	}
+	set, ok = x.w.toolsets.use(ownKey(def.Name, server))
+	return set, name, ok
+}
+
+// resolveIn makes the action of a call of a tool of a toolset. A task needs no
+// definition of its tool, which may be unknown while the server is down.
 func (r *toolRun) resolveIn(set *servedToolset, name string) (err error) {
-	call := toolset.Call{Tool: name, Arguments: r.x.state.Input.Tool.Arguments, Filled: r.x.state.Filled}
+	s := r.x.state
+	call := toolset.Call{Tool: name, Arguments: s.Input.Tool.Arguments, Filled: s.Filled, Task: s.Task}
 	call.Key = run.ToolKey(r.x.run)
-	r.action, err = set.action(call, r.artifacts)
+	if _, ok := set.set.(*mcpclient.Set); s.Task != nil && !ok {
+		err = fmt.Errorf("the toolset %s has no tasks any more: the call may have taken effect", set.def.Name)
+	} else if s.Task != nil {
+		call.Filled = s.Task.Filled
+		r.action = set.actionWith(taskEffect(s), call, r.artifacts)
+	} else {
+		r.action, err = set.action(call, r.artifacts)
+	}
 	r.release = set.calls.Done
 	return err
 }
@@ -237,13 +275,22 @@ func (r *toolRun) holdForm(ctx context.Context) (result, error) {
 	case err != nil:
 		return result{}, err
 	case len(b) > maxForm:
-		return r.publish(ctx, run.Failure(run.KindError,
+		return r.refuseForm(ctx, fmt.Sprintf(
 			"the tool asks for input by a form of %d bytes, at most %d are held", len(b), maxForm))
 	case r.x.w.cfg.Unattended:
-		return r.publish(ctx, run.Failure(run.KindError, "%s", tool.NoPerson(question)))
+		return r.refuseForm(ctx, tool.NoPerson(question))
 	}
 	r.form.ID = bus.NewID()
 	return r.hold(ctx, run.Entry{End: &run.End{Text: text.Truncate(question, maxQuestion)}, Form: r.form})
+}
+
+// refuseForm ends a call with a form that no person is to fill in. A task that
+// asks is cancelled.
+func (r *toolRun) refuseForm(ctx context.Context, why string) (result, error) {
+	if t := r.x.state.Task; t != nil {
+		cancelTask(ctx, r.x, t.ID)
+	}
+	return r.publish(ctx, run.Failure(run.KindError, "%s", why))
 }
 
 // carryOut calls the tool and publishes its outcome. The output of a tool that
@@ -253,6 +300,8 @@ func (r *toolRun) carryOut(ctx context.Context) (result, error) {
 	switch {
 	case ctx.Err() != nil:
 		return result{}, context.Cause(ctx)
+	case stopped == nil && r.task != nil:
+		return r.storeTask(ctx)
 	case stopped == nil && r.form != nil:
 		return r.holdForm(ctx)
 	case stopped == nil && o.Kind == run.KindUnknown && r.asksPerson():
@@ -270,7 +319,8 @@ func (r *toolRun) carryOut(ctx context.Context) (result, error) {
 // call calls the tool and returns its outcome. Stopped is the reason if the
 // tool was stopped for another reason than its time. The outcome then has the
 // output of the tool until then. If the tool asks for input, r.form has its
-// form, and the outcome says nothing.
+// form, and if it goes on as a task, r.task has the task. The outcome says
+// nothing then.
 func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	x := r.x
 	left := x.clock().Until(x.deadline())
@@ -284,27 +334,37 @@ func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	slow := time.AfterFunc(progressDelay, func() {
 		w.publishProgress(ctx, addr, run.Progress{Event: run.ProgressRunning, Turn: 1, Worker: w.cfg.Name})
 	})
-	began := time.Now()
+	r.began = time.Now()
 	output, err := r.use(timed)
 	ended := context.Cause(timed)
-	if asks, ok := errors.AsType[*toolset.InputError](err); ok {
-		r.form = &asks.Form
-	}
+	r.noteError(err)
 	lost := errors.Is(err, sandbox.ErrLost) || errors.Is(err, toolset.ErrLost)
 	slow.Stop()
 	stop()
 	done()
 	switch {
+	case r.task != nil:
+		return run.Outcome{}, nil // on the log it is ended with the run
 	case errors.Is(ended, errToolTime), errors.Is(ended, errDeadline):
 		return toolTimeout(left, output), nil
 	case ended != nil:
 		return run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: output}, ended
 	case lost && r.effect == run.ToolOnce:
-		return run.EndUnknown(w.cfg.Name, time.Since(began), r.key).Outcome(), nil
+		return run.EndUnknown(w.cfg.Name, time.Since(r.began), r.key).Outcome(), nil
 	case err != nil:
 		return run.Failure(run.KindError, "%v", err), nil
 	}
 	return run.Outcome{Status: run.StatusCompleted, Result: output}, nil
+}
+
+// noteError notes the form or the task of an error by which a call goes on.
+func (r *toolRun) noteError(err error) {
+	if asks, ok := errors.AsType[*toolset.InputError](err); ok {
+		r.form = &asks.Form
+	}
+	if goesOn, ok := errors.AsType[*toolset.TaskError](err); ok {
+		r.task = &goesOn.Task
+	}
 }
 
 // toolTimeout is the outcome of a tool that was stopped after a time. Output is

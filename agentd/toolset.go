@@ -393,8 +393,13 @@ func (t *servedToolset) action(call toolset.Call, a *artifacts) (action, error) 
 	if err := schema.Check(call.Arguments); err != nil {
 		return action{}, err
 	}
+	return t.actionWith(tool.Effect, call, a), nil
+}
+
+// actionWith returns the action of a call of a tool with an effect.
+func (t *servedToolset) actionWith(effect run.ToolEffect, call toolset.Call, a *artifacts) action {
 	return action{
-		effect: tool.Effect, key: call.Key, maxResult: configs.DefaultMaxResult,
+		effect: effect, key: call.Key, maxResult: configs.DefaultMaxResult,
 		use: func(ctx context.Context) (string, error) {
 			r, err := t.set.Call(ctx, call)
 			stored, failed := a.storeFiles(ctx, r.Files)
@@ -407,7 +412,7 @@ func (t *servedToolset) action(call toolset.Call, a *artifacts) (action, error) 
 			}
 			return r.Text, err
 		},
-	}, nil
+	}
 }
 
 // setOpener returns the function that opens a worker's toolsets.

@@ -81,6 +81,9 @@ func (f *Fold) describe(e *Event, at subjects.Address, before run.State, message
 	case run.Replied:
 		return f.endChild(e, at, m)
 	case run.TimedOut:
+		if before.Phase == run.Polling {
+			return false // its timer polls a task
+		}
 		e.Kind, e.Turn = TimedOut, m.Turn
 		if m.Turn > 0 && before.Interrupted() {
 			e.Reason = string(Interrupted)
@@ -90,7 +93,7 @@ func (f *Fold) describe(e *Event, at subjects.Address, before run.State, message
 		_, e.Mail.Idle = m.IdleTurn()
 	case run.Interrupted:
 		e.Kind = Interrupted
-	case run.ToolStarted:
+	case run.ToolStarted, run.TaskMade:
 		return false // nothing that a watcher waits for
 	case run.ToolHeld:
 		e.Kind, e.Entry, e.Worker = Held, m.Entry, m.Entry.Worker

@@ -440,7 +440,7 @@ func foldAny(t *testing.T, e run.Entry) {
 	t.Helper()
 	s := run.State{Phase: run.Ready, Seq: 1, LogIndex: e.Index - 1}
 	switch {
-	case e.Kind == run.EntryStarted, e.Kind == run.EntryHeld:
+	case e.Kind == run.EntryStarted, e.Kind == run.EntryHeld, e.Kind == run.EntryTask:
 		s.Input.Tool = &run.ToolInput{}
 		s.Attempt = &run.StartedAttempt{}
 	case e.Index > 1:

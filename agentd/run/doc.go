@@ -22,12 +22,16 @@
 //	held ── an interrupt ──▶ idle
 //
 // A tool run is ready until its outcome is stored. It waits for a person if its
-// tool may have taken effect, and the agent's file asks for that:
+// tool may have taken effect, and the agent's file asks for that, or if its tool
+// asks for input. It waits for a task if its tool's server goes on with one:
 //
 //	ready ── the log says that it may have taken effect ──▶ held
 //	held ── a person: done ──▶ completed
 //	held ── a person: again ──▶ ready
 //	held ── a person: fail ──▶ failed
+//	ready ── the log says that the tool asks ──▶ held ── a person: answer ──▶ ready
+//	ready ── the log has a task of the server ──▶ polling
+//	polling ── the log says that the task asks ──▶ held ── a person: answer ──▶ polling
 //
 // An answer leaves the run ready if the turn waits for none of its calls. A run
 // that becomes ready and has no turn left fails. Completed and failed absorb. A

@@ -115,11 +115,19 @@ type HoldTurn struct {
 // HoldTool sets the timer of a tool run that waits for a person.
 type HoldTool struct{ HeldTool }
 
+// AwaitTask sets the timer that polls the task of a tool run.
+type AwaitTask struct{}
+
+// CancelTask asks the server of a tool run that has ended to end its task.
+type CancelTask struct{ ID string }
+
 // PublishSettled publishes the outcome of a tool run that a person has settled.
 type PublishSettled struct{ Result string }
 
 func (StopBelow) effect()      {}
 func (HoldTool) effect()       {}
+func (AwaitTask) effect()      {}
+func (CancelTask) effect()     {}
 func (PublishSettled) effect() {}
 func (LogInterrupt) effect()   {}
 func (HoldTurn) effect()       {}
@@ -153,6 +161,8 @@ func (s State) Outstanding() Owed {
 			return Owed{Then: HoldTool{*s.Hold}}
 		}
 		return Owed{s.stopForks(), HoldTurn{len(s.Turns), s.Turns.last().Entry.Timer, s.Turns.last().Why}}
+	case Polling:
+		return Owed{Then: AwaitTask{}}
 	case Completed:
 		switch {
 		case s.OutcomeStored:
@@ -165,7 +175,7 @@ func (s State) Outstanding() Owed {
 		switch {
 		case s.OutcomeStored:
 		case s.needsLog():
-			return Owed{s.cancelBelow(), LogEnd{s.End}}
+			return Owed{append(s.cancelBelow(), cancelTask(s.Task)...), LogEnd{s.End}}
 		case s.endLogged: // the runs below were cancelled before
 			return Owed{nil, PublishFailure{s.End}}
 		default:

@@ -35,13 +35,16 @@ const (
 	// EntryHeld says that a tool may have taken effect, or asks for input,
 	// and that its run waits for a person.
 	EntryHeld EntryKind = "held"
+	// EntryTask says that the tool's server goes on with the call as a
+	// task, and that its run waits for the task.
+	EntryTask EntryKind = "task"
 )
 
 // isTurn reports whether the entry is a turn of a model.
 func (k EntryKind) isTurn() bool { return k == EntryTurn || k == EntryIdle || k == EntryFinal }
 
 func (k EntryKind) known() bool {
-	return k.isTurn() || k == EntryEnded || k == EntryStarted || k == EntryHeld
+	return k.isTurn() || k == EntryEnded || k == EntryStarted || k == EntryHeld || k == EntryTask
 }
 
 // Entry is one message of a run's log. It records every decision that depends
@@ -83,7 +86,8 @@ type Entry struct {
 	// empty for any other turn.
 	Approve string `json:"approve,omitzero"`
 	// Until is the run's deadline, for a turn that is deferred, and the end
-	// of the wait for an EntryHeld. No wait for a person lasts longer.
+	// of the wait for an EntryHeld or an EntryTask. No wait for a person or
+	// a task lasts longer.
 	Until time.Time `json:"until,omitzero"`
 	// Cut says that an argument was too long for the supervisor, which was
 	// shown its beginning.
@@ -114,6 +118,8 @@ type Entry struct {
 	// Form is what the tool of an EntryHeld asks. It is nil if the tool may
 	// have taken effect.
 	Form *Form `json:"form,omitempty"`
+	// Task is the task that the run of an EntryTask waits for.
+	Task *ServerTask `json:"task,omitempty"`
 }
 
 // Start has the settings that a run was started with. Its later turns use them
@@ -426,6 +432,8 @@ func DecodeEntry(b []byte) (Entry, error) {
 		return Entry{}, fmt.Errorf("log entry %d: a held tool needs its reason and an end, and has no calls", e.Index)
 	case e.Form != nil && (e.Kind != EntryHeld || e.Form.ID == ""):
 		return Entry{}, fmt.Errorf("log entry %d: a form needs a held tool and an id", e.Index)
+	case e.Kind == EntryTask && (e.Task == nil || e.Task.ID == "" || e.Until.IsZero() || len(e.Calls) > 0):
+		return Entry{}, fmt.Errorf("log entry %d: a task needs its id and an end, and has no calls", e.Index)
 	case e.Kind == EntryEnded && (e.End == nil || len(e.Calls) > 0):
 		return Entry{}, fmt.Errorf("log entry %d: an end needs its reason and has no calls", e.Index)
 	case (e.Kind == EntryIdle || e.Kind == EntryFinal) && (e.Answer == nil || len(e.Calls) > 0):
@@ -454,6 +462,8 @@ func (e Entry) Event(m Meta) Event {
 		return ToolStarted{m, e}
 	case EntryHeld:
 		return ToolHeld{m, e}
+	case EntryTask:
+		return TaskMade{m, e}
 	case EntryTurn:
 	}
 	return Answered{m, e}

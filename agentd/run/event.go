@@ -63,6 +63,13 @@ type ToolHeld struct {
 	Entry Entry
 }
 
+// TaskMade is the entry on its log by which a tool run waits for a task of its
+// tool's server.
+type TaskMade struct {
+	Meta
+	Entry Entry
+}
+
 // Settled is a person's decision about a held tool run.
 type Settled struct {
 	Meta
@@ -147,6 +154,7 @@ func (Answered) event()             {}
 func (Ended) event()                {}
 func (ToolStarted) event()          {}
 func (ToolHeld) event()             {}
+func (TaskMade) event()             {}
 func (Settled) event()              {}
 func (Replied) event()              {}
 func (TimedOut) event()             {}

@@ -49,7 +49,7 @@ func (s State) mailed(m Mail) State {
 		}
 	case Awaiting:
 		return s.collectMail(m.Seq, false)
-	case None, Ready, Held, Completed, Failed:
+	case None, Ready, Held, Polling, Completed, Failed:
 	}
 	return s
 }

@@ -112,8 +112,8 @@ func (f *folding) apply(e run.Event) {
 	case run.Mailed:
 		event.Meta = meta
 		e = event
-	case run.Ended, run.ToolStarted, run.ToolHeld, run.Replied, run.TimedOut, run.AnsweredWithoutCalls, run.Approved,
-		run.Settled, run.Interrupted,
+	case run.Ended, run.ToolStarted, run.ToolHeld, run.TaskMade, run.Replied, run.TimedOut,
+		run.AnsweredWithoutCalls, run.Approved, run.Settled, run.Interrupted,
 		run.Returned, run.Cancelled, run.OutcomeStored:
 		f.t.Fatalf("folding cannot set the sequence of a %T", e)
 	}

@@ -200,7 +200,7 @@ func (w *world) derive(h *handler) {
 				h.goTo(atCommit)
 			}
 		case run.CallTool, run.NotifyIdle, run.PublishAnswer, run.StopBelow, run.LogInterrupt, run.HoldTurn,
-			run.HoldTool, run.PublishSettled:
+			run.HoldTool, run.AwaitTask, run.CancelTask, run.PublishSettled:
 			// No run of these scenarios calls a tool, forks, is
 			// supervised or interrupted.
 		case run.PublishFailure:

@@ -211,7 +211,7 @@ func describeEffect(e run.Effect) string {
 	case run.PublishFailure:
 		fmt.Fprintf(&b, " %s", e.End.Kind)
 	case run.CallModel, run.CallTool, run.NotifyIdle, run.PublishAnswer, run.StopBelow, run.LogInterrupt, run.HoldTurn,
-		run.HoldTool, run.PublishSettled:
+		run.HoldTool, run.AwaitTask, run.CancelTask, run.PublishSettled:
 	}
 	return b.String()
 }
@@ -271,6 +271,10 @@ func effectKey(e run.Effect) string {
 		return "outcome"
 	case run.HoldTool:
 		return "hold"
+	case run.AwaitTask:
+		return "poll"
+	case run.CancelTask:
+		return "cancel task"
 	case run.NotifyIdle:
 		return fmt.Sprintf("rest.%d", e.Turn)
 	case run.StopBelow:

@@ -36,7 +36,8 @@ const (
 	SettleAgain SettleAs = "again"
 	// SettleFail: the run that called the tool fails.
 	SettleFail SettleAs = "fail"
-	// SettleAnswer: the tool is called again, with the person's answers.
+	// SettleAnswer: the tool is called again, with the person's answers. A
+	// task gets them, and goes on.
 	SettleAnswer SettleAs = "answer"
 	// SettleDecline: the tool is called again, and told that the person
 	// gives no answers.
@@ -78,7 +79,8 @@ func DecodeSettlement(b []byte) (Settlement, error) {
 }
 
 // holdTool folds the entry by which a tool run waits for a person. An attempt
-// is over if the tool asked for input in it.
+// is over if the tool asked for input in it. It is not if a task asks: the task
+// goes on after the answers. A task that may have taken effect is over.
 func holdTool(s State, e ToolHeld) (State, error) {
 	before := s.Phase
 	s, err := s.append(e.Meta, e.Entry)
@@ -86,14 +88,17 @@ func holdTool(s State, e ToolHeld) (State, error) {
 		return s, err
 	}
 	form := e.Entry.Form
-	if before != Ready || s.Input.Tool == nil || s.Attempt == nil && form == nil {
+	if before != Ready && before != Polling || s.Input.Tool == nil || s.Attempt == nil && form == nil {
 		return s, fmt.Errorf("%w: log message %d holds a run that has no attempt at a tool", ErrCorrupt, e.Seq)
 	}
 	s.Hold = &HeldTool{Since: e.Time, Until: e.Entry.Until, Why: e.Entry.End.Text, Form: form}
-	if form == nil {
-		s.Hold.ID = s.Attempt.ID
-	} else {
+	switch {
+	case form == nil:
+		s.Hold.ID, s.Task = s.Attempt.ID, nil
+	case s.Task == nil:
 		s.Hold.ID, s.Attempt = form.ID, nil
+	default:
+		s.Hold.ID = form.ID
 	}
 	s.Phase, s.Owner, s.MayBeginAgain = Held, e.Entry.Trigger, false
 	return s, nil
@@ -117,7 +122,13 @@ func settled(s State, e Settled) State {
 	case SettleFail:
 		s.Phase, s.End = Failed, End{Kind: KindUnknown, Text: textSettledAsFailed(s.Hold.Why, e.Text)}
 	case SettleAnswer, SettleDecline:
-		s.Phase, s.Filled = Ready, s.Hold.Form.fill(e.Settlement)
+		filled := s.Hold.Form.fill(e.Settlement)
+		if s.Task == nil {
+			s.Phase, s.Filled = Ready, filled
+		} else {
+			s.Phase, s.Hold = Polling, nil
+			s.Task = s.Task.answered(filled)
+		}
 	}
 	return s
 }

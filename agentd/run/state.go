@@ -39,13 +39,14 @@ const (
 	Awaiting              // waits for calls or a supervisor
 	Idle                  // waits for mail
 	Held                  // waits for a person
+	Polling               // waits for a task of its tool's server
 	Completed
 	Failed
 )
 
 // String names the phase.
 func (p Phase) String() string {
-	return [...]string{"none", "ready", "awaiting", "idle", "held", "completed", "failed"}[p]
+	return [...]string{"none", "ready", "awaiting", "idle", "held", "polling", "completed", "failed"}[p]
 }
 
 // State is a run folded from its messages. The zero value is a run that was not
@@ -86,6 +87,10 @@ type State struct {
 	// Filled is the last form of the tool with a person's answers, nil if
 	// no person has filled one in.
 	Filled *FilledForm
+	// Task is the task of the tool's server that a tool run waits for. It
+	// stays while a person answers the task, and after the run's end. It is
+	// nil for any other run.
+	Task *AwaitedTask
 	// MayBeginAgain says that a person has asked for another attempt at the
 	// tool, and that no worker has begun it yet.
 	MayBeginAgain bool
@@ -285,6 +290,8 @@ func (s State) apply(e Event) (State, error) {
 		return startTool(s, e)
 	case ToolHeld:
 		return holdTool(s, e)
+	case TaskMade:
+		return awaitTask(s, e)
 	case Settled:
 		return settled(s, e), nil
 	case Replied:

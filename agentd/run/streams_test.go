@@ -175,6 +175,10 @@ func effectLine(e run.Effect) string {
 		return fmt.Sprintf("loginterrupt.%d", e.Turn)
 	case run.HoldTool:
 		return fmt.Sprintf("holdtool until=%s %q", timeLine(e.Until), e.Why)
+	case run.AwaitTask:
+		return "awaittask"
+	case run.CancelTask:
+		return "canceltask " + e.ID
 	case run.PublishSettled:
 		return fmt.Sprintf("settled %q", e.Result)
 	case run.HoldTurn:

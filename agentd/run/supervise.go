@@ -336,7 +336,7 @@ func (s State) interrupted(e Interrupted) State {
 		if len(s.stoppedForks()) > 0 {
 			s.Owner = e.Seq
 		}
-	case None, Completed, Failed:
+	case None, Polling, Completed, Failed:
 	}
 	return s
 }

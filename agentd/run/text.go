@@ -28,6 +28,10 @@ const (
 	textUnknown = "it may have taken effect: worker %s began it %ds ago and did not report (key %s). " +
 		"Find out before you do it again."
 
+	// The key of a call follows.
+	textForgotten = "it may have taken effect: the server does not know its task any more (key %s). " +
+		"Find out before you do it again."
+
 	// The reasons of a pause that no verdict of the supervisor asked for.
 	// textUnattended puts them after a full stop.
 

@@ -60,9 +60,15 @@ func (w *walker) draw(t *rapid.T) run.Event {
 			End: &run.End{Kind: run.KindUnknown, Text: "who knows"},
 		}
 		if rapid.Bool().Draw(t, "asks") {
-			e.Form = &run.Form{ID: fmt.Sprint("form", m.Seq)}
+			e.Form = &run.Form{ID: fmt.Sprint("form", m.Seq), Questions: []run.Question{{Key: fmt.Sprint("q", m.Seq)}}}
 		}
 		return run.ToolHeld{Meta: m, Entry: e}
+	case "task":
+		e := run.Entry{
+			Index: w.index(t), Kind: run.EntryTask, Trigger: max(1, s.Owner), Until: m.Time.Add(time.Hour),
+			Task: &run.ServerTask{ID: rapid.SampledFrom([]string{"one", "two"}).Draw(t, "task")},
+		}
+		return run.TaskMade{Meta: m, Entry: e}
 	case "settled":
 		ids := []string{"", "another"}
 		if s.Hold != nil {
@@ -153,7 +159,7 @@ func likely(s run.State) []string {
 		return append(kinds, slices.Repeat([]string{"mailed"}, 5)...)
 	case run.Held:
 		return append(kinds, slices.Repeat([]string{"approved", "timed out"}, 5)...)
-	case run.Completed, run.Failed:
+	case run.Polling, run.Completed, run.Failed:
 	}
 	return kinds
 }
@@ -165,7 +171,12 @@ func likelyOfATool(s run.State) []string {
 	case run.None:
 		moves = []string{"called"}
 	case run.Ready:
-		moves = []string{"started", "tool held"}
+		moves = []string{"started", "tool held", "task"}
+	case run.Polling:
+		moves = []string{"tool held", "timed out"}
+		if s.Task.Filled != nil {
+			moves = append(moves, "task")
+		}
 	case run.Held:
 		moves = []string{"settled", "settled"}
 	case run.Awaiting, run.Idle, run.Completed, run.Failed:
@@ -188,6 +199,7 @@ func allKinds() []string {
 		"started",
 		"tool held",
 		"settled",
+		"task",
 		"cancelled",
 		"outcome stored",
 	}
@@ -338,6 +350,8 @@ func seqOf(e run.Event) uint64 {
 	case run.ToolStarted:
 		return e.Seq
 	case run.ToolHeld:
+		return e.Seq
+	case run.TaskMade:
 		return e.Seq
 	case run.Settled:
 		return e.Seq

@@ -31,8 +31,9 @@ func (w *walker) noteMail(e run.Event) {
 		if forked && !killed(w.state, path) {
 			w.mail = append(w.mail, e.Seq)
 		}
-	case run.Called, run.Answered, run.Ended, run.ToolStarted, run.ToolHeld, run.TimedOut, run.AnsweredWithoutCalls,
-		run.Approved, run.Settled, run.Interrupted, run.Returned, run.Cancelled, run.OutcomeStored:
+	case run.Called, run.Answered, run.Ended, run.ToolStarted, run.ToolHeld, run.TaskMade, run.TimedOut,
+		run.AnsweredWithoutCalls, run.Approved, run.Settled, run.Interrupted, run.Returned, run.Cancelled,
+		run.OutcomeStored:
 	}
 }
 
@@ -105,6 +106,9 @@ func checkSettled(t *rapid.T, before, after run.State, e run.Event) {
 		run.SettleDone: run.Completed, run.SettleAgain: run.Ready, run.SettleFail: run.Failed,
 		run.SettleAnswer: run.Ready, run.SettleDecline: run.Ready,
 	}
+	if before.Task != nil {
+		wants[run.SettleAnswer], wants[run.SettleDecline] = run.Polling, run.Polling
+	}
 	switch {
 	case fits && (after.Phase != wants[settlement.As] || after.Owner != settlement.Seq):
 		t.Fatalf("the settlement %q made a held tool run %v, owned by %d", settlement.As, after.Phase, after.Owner)
@@ -113,11 +117,40 @@ func checkSettled(t *rapid.T, before, after run.State, e run.Event) {
 	case after.MayBeginAgain && !before.MayBeginAgain && (!fits || settlement.As != run.SettleAgain):
 		t.Fatalf("%T lets the tool begin again", e)
 	}
-	if fits && settlement.As.FillsForm() && after.Filled.ID != before.Hold.ID {
-		t.Fatalf("an answer to the form %s fills in %s", before.Hold.ID, after.Filled.ID)
+	if fits && settlement.As.FillsForm() {
+		filled := after.Filled
+		if after.Task != nil {
+			filled = after.Task.Filled
+		}
+		if filled.ID != before.Hold.ID {
+			t.Fatalf("an answer to the form %s fills in %s", before.Hold.ID, filled.ID)
+		}
 	}
 	if _, started := e.(run.ToolStarted); started && after.MayBeginAgain && !after.Ended() {
 		t.Fatal("the tool may begin a third time")
+	}
+}
+
+// checkTask: a run that waits for a task goes on with it until it ends, or until
+// its effect is unknown. A cancelled run owes the end of its task before its own.
+// A second entry about a task changes neither its beginning nor its answers.
+func checkTask(t *rapid.T, before, after run.State, e run.Event) {
+	held, _ := e.(run.ToolHeld)
+	switch {
+	case before.Task != nil && after.Task == nil && (held.Entry.End == nil || held.Entry.Form != nil):
+		t.Fatalf("%T made the run forget the task %s", e, before.Task.ID)
+	case before.Phase == run.Polling && after.Phase != run.Polling && after.Phase != run.Held && !after.Ended():
+		t.Fatalf("%T made a run that polls %v", e, after.Phase)
+	case after.Phase == run.Polling && (after.Task == nil || after.Hold != nil):
+		t.Fatalf("%v with the task %+v, held for %+v", after.Phase, after.Task, after.Hold)
+	}
+	if _, logs := after.Outstanding().Then.(run.LogEnd); logs && after.Task != nil &&
+		!slices.Contains(after.Outstanding().SideEffects, run.Effect(run.CancelTask{ID: after.Task.ID})) {
+		t.Fatalf("a cancelled run owes %+v, want the end of the task %s too", after.Outstanding(), after.Task.ID)
+	}
+	if b, a := before.Task, after.Task; b != nil && a != nil &&
+		(!a.Since.Equal(b.Since) || len(a.Answered) < len(b.Answered)) {
+		t.Fatalf("the task %+v became %+v", b, a)
 	}
 }
 

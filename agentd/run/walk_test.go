@@ -118,6 +118,7 @@ func (w *walker) check(t *rapid.T, before, after run.State, e run.Event, err err
 	w.checkReturns(t, before, after, e)
 	checkHeld(t, before, after, e)
 	checkSettled(t, before, after, e)
+	checkTask(t, before, after, e)
 	w.checkMade(t, after)
 	checkBelow(t, after)
 	checkNotified(t, after)
@@ -193,7 +194,11 @@ func mustRefuse(s run.State, e run.Event) bool {
 	case run.ToolStarted:
 		entry, fits = e.Entry, fits && isTool
 	case run.ToolHeld:
-		entry, fits = e.Entry, fits && isTool && (s.Attempt != nil || e.Entry.Form != nil)
+		polled := s.Phase == run.Polling
+		entry, fits = e.Entry, isTool && (fits || polled) && (s.Attempt != nil || e.Entry.Form != nil)
+	case run.TaskMade:
+		polled := s.Phase == run.Polling && s.Task.Filled != nil
+		entry, fits = e.Entry, isTool && (fits || polled)
 	case run.Ended:
 		entry, fits = e.Entry, true
 	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Settled, run.Interrupted,
@@ -278,7 +283,7 @@ func checkEnd(t *rapid.T, before, after run.State) {
 			t.Fatalf("%v owes %+v", after.Phase, owed)
 		}
 	case run.CallModel, run.CallTool, run.CallChildren, run.CancelBelow, run.NotifyIdle,
-		run.StopBelow, run.LogInterrupt, run.HoldTurn, run.HoldTool:
+		run.StopBelow, run.LogInterrupt, run.HoldTurn, run.HoldTool, run.AwaitTask, run.CancelTask:
 		t.Fatalf("%v owes %+v", after.Phase, owed)
 	}
 }
@@ -321,6 +326,14 @@ func checkOwed(t *rapid.T, before, after run.State) {
 		case run.CallChildren:
 			checkChildren(t, after, e)
 			checkNewlyDue(t, before, after, e)
+		case run.AwaitTask:
+			if after.Phase != run.Polling || after.Task == nil || after.Task.Until.IsZero() {
+				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
+			}
+		case run.CancelTask:
+			if _, logs := after.Outstanding().Then.(run.LogEnd); !logs || after.Task.ID != e.ID {
+				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
+			}
 		case run.CancelBelow, run.LogEnd, run.PublishFailure, run.PublishAnswer, run.PublishSettled:
 			if !after.Ended() || after.OutcomeStored {
 				t.Fatalf("%s is owed in %v", effectKey(e), after.Phase)
@@ -346,8 +359,7 @@ func checkOwed(t *rapid.T, before, after run.State) {
 			}
 		}
 	}
-	live := after.Phase == run.Held || after.Phase == run.Ready || after.Phase == run.Awaiting ||
-		after.Phase == run.Idle
+	live := after.Phase != run.None && !after.Ended()
 	if live && len(keys) == 0 || live && (after.Owner == 0 || after.Owner > after.Seq) {
 		t.Fatalf("%v at %d owes %v to %d", after.Phase, after.Seq, keys, after.Owner)
 	}

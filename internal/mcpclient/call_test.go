@@ -135,8 +135,8 @@ func TestCallUnknownResult(t *testing.T) {
 	rawServers(t, func(t *testing.T, s *Set) {
 		t.Helper()
 		for result, want := range map[string]string{
-			`{"resultType":"task","taskId":"7","status":"working","pollIntervalMs":50}`:     "task of the server",
-			`{"task":{"taskId":"7","status":"working"}}`:                                    "task of the server",
+			`{"resultType":"task","status":"working","pollIntervalMs":50}`:                  "an id of 0 bytes",
+			`{"resultType":"task","taskId":7}`:                                              "a task that is malformed",
 			`{"resultType":"parcel","content":[]}`:                                          `type "parcel"`,
 			`{"resultType":"input_required","inputRequests":{},"requestState":"s"}`:         "called again later",
 			`{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list"}}}`: `input by "roots/list"`,

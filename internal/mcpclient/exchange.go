@@ -31,6 +31,9 @@ var (
 type exchange struct {
 	mu sync.Mutex
 	id jsonrpc.ID
+	// name is the header Mcp-Name of the request, if the SDK does not know
+	// it.
+	name string
 	// sent says that the request may have reached the server.
 	sent   bool
 	answer *jsonrpc.Response
@@ -53,9 +56,14 @@ func exchangeOf(ctx context.Context) *exchange {
 // request makes one request with a method of the SDK, and returns the JSON of
 // the result.
 func request(ctx context.Context, do func(context.Context) error) (json.RawMessage, error) {
+	return requestNamed(ctx, "", do)
+}
+
+// requestNamed is request with the header Mcp-Name, unless the name is empty.
+func requestNamed(ctx context.Context, name string, do func(context.Context) error) (json.RawMessage, error) {
 	within, stop := context.WithCancel(ctx)
 	defer stop()
-	x := &exchange{stop: stop}
+	x := &exchange{stop: stop, name: name}
 	err := do(context.WithValue(within, exchangeKey{}, x))
 	return x.result(ctx, err)
 }

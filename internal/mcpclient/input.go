@@ -33,10 +33,10 @@ const methodElicit = "elicitation/create"
 
 // inputError returns the error of a result that asks for input. It is a
 // toolset.InputError with the form if axe can ask a person.
-func (a *answer) inputError() error {
-	form := run.Form{State: a.State}
-	for _, key := range slices.Sorted(maps.Keys(a.Requests)) {
-		r := a.Requests[key]
+func inputError(requests map[string]inputRequest, state string) error {
+	form := run.Form{State: state}
+	for _, key := range slices.Sorted(maps.Keys(requests)) {
+		r := requests[key]
 		q := run.Question{Key: key, Text: cmp.Or(r.Params.Message, key)}
 		switch mode := cmp.Or(r.Params.Mode, "form"); {
 		case r.Method != methodElicit:
@@ -79,12 +79,12 @@ func responses(f *run.FilledForm) (mcp.InputResponseMap, error) {
 }
 
 // withoutInput is a middleware that tells servers of the protocols before
-// 2026-07-28 that axe answers no questions. They ask by a request within the
-// call, and such a call cannot be held.
+// 2026-07-28 that axe answers no questions, and knows no extension for tasks.
+// They ask by a request within the call, and such a call cannot be held.
 func withoutInput(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if p, ok := req.GetParams().(*mcp.InitializeParams); ok {
-			p.Capabilities.Elicitation = nil
+			p.Capabilities.Elicitation, p.Capabilities.Extensions = nil, nil
 		}
 		return next(ctx, method, req)
 	}

@@ -26,6 +26,10 @@ type definition struct {
 		ReadOnlyHint   bool `json:"readOnlyHint"`
 		IdempotentHint bool `json:"idempotentHint"`
 	} `json:"annotations"`
+	// Execution is that of the protocol 2025-11-25.
+	Execution struct {
+		TaskSupport string `json:"taskSupport"`
+	} `json:"execution"`
 }
 
 // effect is the effect that the annotations of a trusted server name. It is

@@ -115,12 +115,13 @@ const rawTools = `[{"name":"b",` +
 
 // rawAnswer returns the answer to a message, nil for a notification. The result
 // of a call is the call's argument "result", byte for byte, or a text of "size"
-// bytes.
+// bytes. A task is its own id, and unknown if that is no JSON.
 func rawAnswer(msg []byte) []byte {
 	var req struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
 		Params struct {
+			TaskID    string `json:"taskId"`
 			Arguments struct {
 				Result json.RawMessage `json:"result"`
 				Size   int             `json:"size"`
@@ -140,6 +141,13 @@ func rawAnswer(msg []byte) []byte {
 		result = string(req.Params.Arguments.Result)
 		if n := req.Params.Arguments.Size; n > 0 {
 			result = `{"content":[{"type":"text","text":"` + strings.Repeat("x", n) + `"}]}`
+		}
+	}
+	if strings.HasPrefix(req.Method, "tasks/") && req.Method != methodUpdate {
+		result = req.Params.TaskID
+		if !json.Valid([]byte(result)) {
+			const unknown = `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no such task"}}`
+			return fmt.Appendf(nil, unknown, req.ID)
 		}
 	}
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, req.ID, result)

@@ -2,6 +2,8 @@ package mcpclient
 
 import (
 	"bytes"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -91,6 +93,9 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return w.base.RoundTrip(req)
 	}
 	x.expect(id)
+	if x.name != "" && req.Header.Get("Mcp-Method") != "" {
+		req.Header.Set("Mcp-Name", headerValue(x.name))
+	}
 	return w.call(req, x)
 }
 
@@ -118,6 +123,17 @@ func (w *wire) call(req *http.Request, x *exchange) (*http.Response, error) {
 		return nil, err
 	}
 	return resp, nil
+}
+
+// headerValue is a text as a header of the protocol carries it: as it is, or in
+// base64 if it has other characters than visible ones and inner spaces.
+func headerValue(s string) string {
+	const prefix, suffix = "=?base64?", "?="
+	visible := strings.TrimSpace(s) == s && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+	if visible && (!strings.HasPrefix(s, prefix) || !strings.HasSuffix(s, suffix)) {
+		return s
+	}
+	return prefix + base64.StdEncoding.EncodeToString([]byte(s)) + suffix
 }
 
 // addHeaders adds the headers of the definition. They may be secrets, so that a
@@ -221,14 +237,17 @@ func readAnswer(resp *http.Response, x *exchange, limit int) error {
 func statusError(req *http.Request, resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	err := fmt.Errorf("the server answered with the HTTP status %s", resp.Status)
-	said := strings.TrimSpace(strings.ToValidUTF8(string(body), "?"))
+	said := jsonrpc.Error{Message: strings.TrimSpace(strings.ToValidUTF8(string(body), "?"))}
 	msg, _ := jsonrpc.DecodeMessage(body)
 	answer, isAnswer := msg.(*jsonrpc.Response)
-	if isAnswer && answer.Error != nil {
-		said = answer.Error.Error()
+	if isAnswer {
+		if refusal, ok := errors.AsType[*jsonrpc.Error](answer.Error); ok {
+			said.Code, said.Message = refusal.Code, refusal.Message
+		}
 	}
-	if said != "" {
-		err = fmt.Errorf("%w: %s", err, text.Truncate(said, maxStatusText))
+	if said.Message != "" {
+		said.Message = text.Truncate(said.Message, maxStatusText)
+		err = fmt.Errorf("%w: %w", err, &said)
 	}
 	switch {
 	case isForgotten(req, resp):

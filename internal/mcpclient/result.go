@@ -19,8 +19,9 @@ type answer struct {
 	// Requests and State are those of a result that asks for input.
 	Requests map[string]inputRequest `json:"inputRequests"`
 	State    string                  `json:"requestState"`
-	// Task is the task of a result of the protocol 2025-11-25.
-	Task json.RawMessage `json:"task"`
+	// Task is the task of a result of the protocol 2025-11-25. In the
+	// protocol after it, the result is the task.
+	Task *task `json:"task"`
 }
 
 // content is one part of a result.
@@ -49,7 +50,7 @@ func resultOf(tool string, raw json.RawMessage) (toolset.Result, error) {
 	if err := json.Unmarshal(raw, &a); err != nil {
 		return toolset.Result{}, fmt.Errorf("the tool was called, and its result is malformed: %w", err)
 	}
-	if err := a.unfinished(); err != nil {
+	if err := a.unfinished(raw); err != nil {
 		return toolset.Result{}, err
 	}
 	res := a.parts(tool)
@@ -62,17 +63,20 @@ func resultOf(tool string, raw json.RawMessage) (toolset.Result, error) {
 	return res, nil
 }
 
-// unfinished is the error of a result that is not the end of its call.
-//
-// This is the place for calls that take longer than one request. A task could
-// be asked for by a timer. Until then it is an error.
-func (a *answer) unfinished() error {
+// unfinished is the error of a result that is not the end of its call: a
+// toolset.InputError or a toolset.TaskError if axe can go on with the call.
+func (a *answer) unfinished(raw json.RawMessage) error {
 	switch {
 	case a.Type == "input_required":
-		return a.inputError()
-	case a.Type == "task", a.Type == "" && a.Task != nil && a.Content == nil:
-		return errors.New("the tool goes on as a task of the server, which axe cannot follow: " +
-			"it may take effect, and its result is not known")
+		return inputError(a.Requests, a.State)
+	case a.Type == "task":
+		var t task
+		if err := json.Unmarshal(raw, &t); err != nil {
+			return fmt.Errorf("the tool goes on as a task that is malformed: %w", err)
+		}
+		return t.goesOn()
+	case a.Type == "" && a.Task != nil && a.Content == nil:
+		return a.Task.goesOn()
 	case a.Type != "" && a.Type != "complete":
 		return fmt.Errorf("the tool gave a result of the type %q, which axe does not know: "+
 			"it may have taken effect", a.Type)

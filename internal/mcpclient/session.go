@@ -21,7 +21,7 @@ import (
 const KeyMeta = "axe/idempotency-key"
 
 // protocolWithHeaders is the first protocol in which a tool may want arguments
-// in headers.
+// in headers, and in which the server decides whether a call makes a task.
 const protocolWithHeaders = "2026-07-28"
 
 // server is an MCP server that is to be connected once: a process or a URL.
@@ -58,16 +58,22 @@ func (s *Set) dial(ctx context.Context) (*session, error) {
 		Logger: s.log,
 		// Axe offers a server neither roots nor sampling. It answers
 		// questions between two calls (withoutInput).
-		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{
-			Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{},
-		}},
+		Capabilities: &mcp.ClientCapabilities{
+			Elicitation: &mcp.ElicitationCapabilities{
+				Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{},
+			},
+			Extensions: map[string]any{tasksExtension: map[string]any{}},
+		},
 		// Results that ask for input are for resultOf.
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			pause.Notify(s.changed)
 		},
 	})
-	client.AddSendingMiddleware(withoutInput)
+	client.AddSendingMiddleware(withoutInput, withTask)
+	if err := addTaskMethods(client); err != nil {
+		return nil, err
+	}
 	to := s.newServer()
 	conn, err := client.Connect(ctx, to, nil)
 	if err != nil {
@@ -148,6 +154,7 @@ func (c *session) close() {
 // call asks the server to carry out a tool, and returns the JSON of its result.
 func (c *session) call(ctx context.Context, call toolset.Call) (json.RawMessage, error) {
 	c.describe(ctx)
+	ctx = c.mayMakeTask(ctx, call.Tool)
 	params := mcp.CallToolParams{Meta: mcp.Meta{KeyMeta: call.Key}, Name: call.Tool, Arguments: call.Arguments}
 	if f := call.Filled; f != nil {
 		answers, err := responses(f)
@@ -164,11 +171,17 @@ func (c *session) call(ctx context.Context, call toolset.Call) (json.RawMessage,
 
 // describe lists the tools once before the first call by HTTP. The SDK needs
 // the definitions, since a tool may want arguments in headers of the request.
-// Without them the server says which header it misses.
+// Without them the server says which header it misses. In the protocol before,
+// a definition says whether a call makes a task.
 func (c *session) describe(ctx context.Context) {
-	if _, ok := c.server.(*remote); ok && c.client.InitializeResult().ProtocolVersion >= protocolWithHeaders {
+	if _, ok := c.server.(*remote); ok || c.isLegacy() {
 		_ = c.listOnce(ctx)
 	}
+}
+
+// isLegacy reports whether the protocol is one before 2026-07-28.
+func (c *session) isLegacy() bool {
+	return c.client.InitializeResult().ProtocolVersion < protocolWithHeaders
 }
 
 // object returns arguments that are a JSON object, and {} for none.

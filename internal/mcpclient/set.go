@@ -104,6 +104,9 @@ func (s *Set) Tools(ctx context.Context) (tools []toolset.Tool, err error) {
 // Call carries out a tool. The server finds the key of the call in the field
 // KeyMeta of _meta.
 func (s *Set) Call(ctx context.Context, call toolset.Call) (res toolset.Result, err error) {
+	if call.Task != nil {
+		return s.follow(ctx, call)
+	}
 	if call.Arguments, err = object(call.Arguments); err != nil {
 		return toolset.Result{}, err
 	}

@@ -3,6 +3,7 @@ package tool
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"github.com/axebus/axe/agentd/run"
 )
@@ -57,6 +58,22 @@ func Unsettled(timeout, unknown string) string {
 // was to answer its tool. Question says what the tool asks.
 func Unanswered(timeout, question string) string {
 	return timeout + ": no person has answered: " + question
+}
+
+// TaskExpired says that a server has not ended a task in the time for which it
+// keeps the task.
+func TaskExpired(ttl time.Duration) string {
+	return fmt.Sprintf("the server keeps its task for %v only, and has not ended it", ttl)
+}
+
+// TaskCancelled is the error of a tool run with a task that had not ended at the
+// end of the wait. Unreached says why the last poll got no answer, nil if it got one.
+func TaskCancelled(why string, unreached error) string {
+	why += ": the task was cancelled, and may have taken effect"
+	if unreached != nil {
+		why += fmt.Sprintf(". The server could not be asked: %v", unreached)
+	}
+	return why
 }
 
 // NoPerson is the error of a call of a tool that asks for input where no person

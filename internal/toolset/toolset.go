@@ -21,9 +21,11 @@ type Set interface {
 	Changed() <-chan struct{}
 	// Call carries out a tool. The error is for the model: the call failed,
 	// or the tool could not be asked. It wraps ErrLost if the tool was
-	// asked and gave no answer, so that it may have taken effect, and an
-	// InputError if the tool goes on only after answers. If ctx ends, the
-	// call is cancelled, and the result is what there was until then.
+	// asked and gave no answer, so that it may have taken effect, an
+	// InputError if the tool goes on only after answers, and a TaskError if
+	// it goes on as a task of its server. If ctx ends, the call is
+	// cancelled, and the result is what there was until then. A call with a
+	// task asks for the task, and is never cancelled.
 	Call(ctx context.Context, c Call) (Result, error)
 	// Close ends what the set has started. It is called once, after the
 	// last call.
@@ -53,6 +55,9 @@ type Call struct {
 	// Filled is the form of an earlier attempt with a person's answers, nil
 	// if the tool has not asked.
 	Filled *run.FilledForm
+	// Task is the task as which the server goes on with an earlier attempt,
+	// nil if it does not.
+	Task *run.AwaitedTask
 }
 
 // Result is the result of a call that was carried out.

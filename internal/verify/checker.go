@@ -137,6 +137,8 @@ func (c *Checker) Add(m Message) {
 		c.entry(n, e.Entry, m)
 	case run.ToolHeld:
 		c.entry(n, e.Entry, m)
+	case run.TaskMade:
+		c.entry(n, e.Entry, m)
 	case run.Replied:
 		c.reply(n, e, m)
 	case run.OutcomeStored:

@@ -27,7 +27,7 @@ func (c *Checker) entry(n *node, e run.Entry, m Message) {
 			c.attempt(n, m)
 		case run.EntryHeld:
 			c.held(n, e, m)
-		case run.EntryEnded:
+		case run.EntryEnded, run.EntryTask:
 		}
 	}
 	c.foldEntry(n, e, m)

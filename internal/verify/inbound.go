@@ -13,7 +13,7 @@ import (
 // does not wait any more. With turn 0 it is the firing of the run's own timer,
 // which the fold ignores.
 func (c *Checker) timer(n *node, e run.TimedOut, m Message) {
-	n.overdue = n.overdue || e.Turn == 0
+	n.overdue = n.overdue || e.Turn == 0 && n.state.Phase != run.Polling
 	if !n.broken && n.movesOn(e) {
 		c.timedOut(n, e.Turn, m)
 	}

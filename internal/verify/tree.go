@@ -119,7 +119,7 @@ func (n *node) awaits() string {
 		return fmt.Sprintf("turn %d waits for a person to approve of it", len(n.state.Turns))
 	case run.Idle:
 		return "it is idle, and no message has come"
-	case run.None, run.Ready, run.Completed, run.Failed:
+	case run.None, run.Ready, run.Polling, run.Completed, run.Failed:
 	}
 	return ""
 }

@@ -86,6 +86,8 @@ func (n *node) withoutRequest() (m mark, text string) {
 	switch {
 	case n.state.Phase == run.Held && n.state.Hold != nil:
 		return markHeld, "held for a person: " + n.state.Hold.Why
+	case n.state.Phase == run.Polling:
+		return markWaiting, "its server goes on with the call"
 	case len(turns) == 0:
 		return markQueued, "called"
 	}
@@ -98,7 +100,7 @@ func (n *node) withoutRequest() (m mark, text string) {
 		return markHeld, turn + ": held for a person: " + t.Why
 	case run.Idle:
 		return markIdle, "idle"
-	case run.None, run.Ready, run.Completed, run.Failed:
+	case run.None, run.Ready, run.Polling, run.Completed, run.Failed:
 	}
 	return markQueued, fmt.Sprintf("turn %d is due", len(turns)+1)
 }

@@ -416,3 +416,12 @@ func checkFrame(t *testing.T, tree *Tree, f Frame) {
 		t.Fatalf("drawing: got %d lines, want at most %d", len(lines), f.Height)
 	}
 }
+
+// TestStatusOfATask: a tool run that waits for a task of its server is drawn as
+// one that waits.
+func TestStatusOfATask(t *testing.T) {
+	n := &node{state: run.State{Phase: run.Polling}}
+	if m, text := n.withoutRequest(); m != markWaiting || text != "its server goes on with the call" {
+		t.Errorf("drawn as %v %q, want as waiting for its server", m, text)
+	}
+}
