@@ -1,6 +1,6 @@
-// Test runs go test with its arguments, and prints each package when it ends. Go
-// test itself prints packages in their order: a slow one holds back all behind
-// it.
+// Test runs go test with its arguments, and prints each package when it ends.
+// Go test itself prints packages in their order: a slow one holds back all
+// behind it.
 //
 //	go run .ci/test.go -race ./...
 //

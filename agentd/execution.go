@@ -164,7 +164,8 @@ func (x *execution) owes() bool {
 }
 
 // deadlineFired reports whether the trigger is the firing of the run's own
-// timer, and ends the run's wait. The timer of a run with a task polls the task.
+// timer, and ends the run's wait. The timer of a run with a task polls the
+// task.
 func (x *execution) deadlineFired() bool { return x.t.ownTimerFired() && x.state.Phase != run.Polling }
 
 // act carries out the effects that the run owes to the holder of the trigger.

@@ -10,8 +10,8 @@ import (
 )
 
 // TestIdleNoticeSurvivesAFailedWrite: a fork's answer is on the log, and the
-// write of its idle notice fails. Before the worker retries, a message wakes the
-// fork. The notice is written nevertheless.
+// write of its idle notice fails. Before the worker retries, a message wakes
+// the fork. The notice is written nevertheless.
 func TestIdleNoticeSurvivesAFailedWrite(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

@@ -22,8 +22,8 @@ import (
 func mailing(a *configs.Agent) { a.Delegation.Styles = configs.Styles{configs.StyleMail} }
 
 // forkingLead makes an agent lead with the style mail. plans has the scripts of
-// its runs by id: one for each request, of which the last one is repeated. A run
-// without scripts answers "of" and its id.
+// its runs by id: one for each request, of which the last one is repeated. A
+// run without scripts answers "of" and its id.
 func (h *harness) forkingLead(plans map[string][]scriptedModel) {
 	h.agents = append(h.agents, define("lead", nil, mailing))
 	var mu sync.Mutex
@@ -477,8 +477,9 @@ func TestMailAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestInterruptBeatsMail: a run that was interrupted while it gave its answer is
-// idle. Mail that arrived before the interrupt does not make it answer again.
+// TestInterruptBeatsMail: a run that was interrupted while it gave its answer
+// is idle. Mail that arrived before the interrupt does not make it answer
+// again.
 func TestInterruptBeatsMail(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

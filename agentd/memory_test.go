@@ -117,8 +117,8 @@ func TestMemoryIsNotForked(t *testing.T) {
 	})
 }
 
-// TestMemoryAfterACrash: a worker dies after it has stored an outcome: before it
-// writes the memory, or between that and the acknowledgement. When another
+// TestMemoryAfterACrash: a worker dies after it has stored an outcome: before
+// it writes the memory, or between that and the acknowledgement. When another
 // worker has taken over, the memory has exactly one entry.
 func TestMemoryAfterACrash(t *testing.T) {
 	t.Parallel()

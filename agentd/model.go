@@ -178,8 +178,8 @@ func watched(ctx context.Context, x *execution) (_ context.Context, done func())
 	}
 }
 
-// ask sends the request, again if need be. The error is the cause if the watched
-// context ended.
+// ask sends the request, again if need be. The error is the cause if the
+// watched context ended.
 func (x *execution) ask(ctx context.Context, p provider.Provider, req *provider.Request) (*provider.Response, error) {
 	ctx, done := watched(ctx, x)
 	defer done()

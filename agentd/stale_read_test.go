@@ -162,8 +162,9 @@ func TestReadsAgainAfterSlowSends(t *testing.T) {
 
 // TestReadsAgainBeforeALateRequest: a worker has lost its lease, and goes on
 // with the run. A second worker takes the run over, and hangs between its read
-// of the run and its request to the model. It reads the run again, and finds the
-// entry or the outcome of the first worker. It does not ask for a stored turn.
+// of the run and its request to the model. It reads the run again, and finds
+// the entry or the outcome of the first worker. It does not ask for a stored
+// turn.
 func TestReadsAgainBeforeALateRequest(t *testing.T) {
 	t.Parallel()
 	thorough(t)

@@ -13,9 +13,9 @@ import (
 )
 
 // ErrStreamLost is wrapped by the error of Worker.Run if a stream of runs was
-// removed, or replaced by another one, perhaps from a backup. The trees that the
-// stream does not have are lost. The caller has to provision the streams again
-// before it runs another worker.
+// removed, or replaced by another one, perhaps from a backup. The trees that
+// the stream does not have are lost. The caller has to provision the streams
+// again before it runs another worker.
 var ErrStreamLost = errors.New("the worker's stream of runs is gone")
 
 const (

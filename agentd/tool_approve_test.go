@@ -12,9 +12,9 @@ import (
 )
 
 // TestToolApproval: a turn that uses a tool of approve.tools waits for a
-// person. An approval carries it out, with other arguments if it has some. After a denial the model reads the
-// reason. A turn without such a tool does not wait. Without a decision the run
-// fails at its deadline.
+// person. An approval carries it out, with other arguments if it has some.
+// After a denial the model reads the reason. A turn without such a tool does
+// not wait. Without a decision the run fails at its deadline.
 func TestToolApproval(t *testing.T) {
 	t.Parallel()
 	thorough(t)

@@ -22,9 +22,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// askingServer is an MCP server with the tool act. A call of act asks for a city,
-// and a call with the answer acts. Each request is served by a new mcp.Server,
-// which knows only what the request says.
+// askingServer is an MCP server with the tool act. A call of act asks for a
+// city, and a call with the answer acts. Each request is served by a new
+// mcp.Server, which knows only what the request says.
 type askingServer struct {
 	url string
 	// asked counts the questions.
@@ -69,8 +69,8 @@ func (a *askingServer) act(_ context.Context, r *mcp.CallToolRequest, _ struct{}
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}, nil, nil
 }
 
-// serveAsking serves the toolset of the server, and an agent that calls its tool
-// once.
+// serveAsking serves the toolset of the server, and an agent that calls its
+// tool once.
 func (h *harness) serveAsking(a *askingServer, effect configs.ToolEffect) {
 	h.serveSet(configs.Toolset{Kind: configs.ToolsetMCP, URL: a.url},
 		configs.ToolsetTool{ToolConfig: configs.ToolConfig{Effect: effect}})
@@ -95,8 +95,8 @@ func (h *harness) answerForm(tree subjects.Tree, city string) subjects.Run {
 }
 
 // TestToolAsks: a call of a tool that asks for input is held with the form. Its
-// worker dies. Another worker calls the tool again with the answer, the state of
-// the form and the same key. An answer to another form, a malformed one, a
+// worker dies. Another worker calls the tool again with the answer, the state
+// of the form and the same key. An answer to another form, a malformed one, a
 // settlement of another kind and a second answer do nothing.
 func TestToolAsks(t *testing.T) {
 	t.Parallel()
@@ -169,8 +169,9 @@ func TestToolAsksDeclined(t *testing.T) {
 	})
 }
 
-// TestToolAsksInVain: a question ends with a cancel message, and at the deadline
-// of the run. Where no person can answer, the model reads the question.
+// TestToolAsksInVain: a question ends with a cancel message, and at the
+// deadline of the run. Where no person can answer, the model reads the
+// question.
 func TestToolAsksInVain(t *testing.T) {
 	t.Parallel()
 	a := newAskingServer(t)
@@ -208,9 +209,9 @@ func TestToolAsksInVain(t *testing.T) {
 }
 
 // TestToolAsksCrashTable kills the worker of a tool that asks, at a moment of
-// the call. No person is asked again after the answer. An effect that may happen
-// once happens once at most. Its outcome is unknown if the worker died between
-// the entry of an attempt and the next write.
+// the call. No person is asked again after the answer. An effect that may
+// happen once happens once at most. Its outcome is unknown if the worker died
+// between the entry of an attempt and the next write.
 func TestToolAsksCrashTable(t *testing.T) {
 	t.Parallel()
 	thorough(t)

@@ -337,9 +337,9 @@ func TestToolTaskEnds(t *testing.T) {
 	}
 }
 
-// TestToolTaskCancelled: a cancel message over the tree, and an interrupt of the
-// run that made the call, end the task at its server, once. A server that is
-// down holds up no end.
+// TestToolTaskCancelled: a cancel message over the tree, and an interrupt of
+// the run that made the call, end the task at its server, once. A server that
+// is down holds up no end.
 func TestToolTaskCancelled(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -553,8 +553,9 @@ func TestToolTaskAsksInVain(t *testing.T) {
 	})
 }
 
-// TestToolTaskForgottenAsks: a call with a task that its server has forgotten is
-// held for a person, if its settings ask for that, and made again on request.
+// TestToolTaskForgottenAsks: a call with a task that its server has forgotten
+// is held for a person, if its settings ask for that, and made again on
+// request.
 func TestToolTaskForgottenAsks(t *testing.T) {
 	t.Parallel()
 	k := newTasker(t)
@@ -581,8 +582,8 @@ func TestToolTaskForgottenAsks(t *testing.T) {
 
 // TestToolTaskCrashTable kills the worker of a call with a task at each message
 // that it stores about the call. Any other worker goes on with the task, and no
-// other task is made, unless the first one is not on the log yet. An effect that
-// may happen once is unknown then.
+// other task is made, unless the first one is not on the log yet. An effect
+// that may happen once is unknown then.
 func TestToolTaskCrashTable(t *testing.T) {
 	t.Parallel()
 	thorough(t)

@@ -210,8 +210,8 @@ func TestToolsetBounds(t *testing.T) {
 	})
 }
 
-// TestOwnServer: the tools of an agent's own MCP server are offered to it alone,
-// and its own workers carry them out.
+// TestOwnServer: the tools of an agent's own MCP server are offered to it
+// alone, and its own workers carry them out.
 func TestOwnServer(t *testing.T) {
 	t.Parallel()
 	url, effects := effectsServer(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/axebus/axe/internal/toolset"
 )
 
-// A task goes on at the server of a tool, while no worker waits. The log has its
-// id, and the run's own timer polls it: each firing is one request, by any
+// A task goes on at the server of a tool, while no worker waits. The log has
+// its id, and the run's own timer polls it: each firing is one request, by any
 // worker that serves the toolset. A poll of a task that is still at work writes
 // nothing but the timer of the next poll. Its time follows from the clock, the
 // entry and the server's answer, so that the log does not grow.
@@ -26,7 +26,8 @@ const (
 	cancelTaskTime = 5 * time.Second
 )
 
-// taskEffect is the effect of a tool with a task at its server. An attempt is on the log if the effect may happen once.
+// taskEffect is the effect of a tool with a task at its server. An attempt is
+// on the log if the effect may happen once.
 func taskEffect(s run.State) run.ToolEffect {
 	if s.Attempt != nil {
 		return run.ToolOnce
@@ -80,8 +81,8 @@ func taskEnd(x *execution, t run.ServerTask) (end time.Time, expires bool) {
 	return end, false
 }
 
-// followTask polls the task of the run once, and gives the server the answers of
-// a person first. The end of the task is the outcome of the run.
+// followTask polls the task of the run once, and gives the server the answers
+// of a person first. The end of the task is the outcome of the run.
 func (r *toolRun) followTask(ctx context.Context) (result, error) {
 	x := r.x
 	working, done := watched(ctx, x)
@@ -115,8 +116,8 @@ func (r *toolRun) followTask(ctx context.Context) (result, error) {
 }
 
 // pollAgain sets the timer of the next poll of a task that goes on. At the end
-// of the wait it ends the task instead. A task that has got answers has an entry
-// first.
+// of the wait it ends the task instead. A task that has got answers has an
+// entry first.
 func (r *toolRun) pollAgain(ctx context.Context, goesOn error) (result, error) {
 	x := r.x
 	poll, _ := errors.AsType[*toolset.TaskError](goesOn)

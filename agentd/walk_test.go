@@ -141,8 +141,8 @@ func (w *walk) run() {
 }
 
 // longest is the time in which every tree ends. A tree that no worker serves
-// ends at its deadline. If no worker has noticed that the server's clock was set
-// back, its deadline is later by that time.
+// ends at its deadline. If no worker has noticed that the server's clock was
+// set back, its deadline is later by that time.
 func (w *walk) longest() time.Duration {
 	return 30*time.Minute + max(0, time.Duration(-w.ClockAhead)*time.Minute)
 }

@@ -133,8 +133,8 @@ func (d *Delivery) Replayed(ctx context.Context) bool {
 
 // Ack acknowledges the message without waiting for the server. The message
 // comes again only if the acknowledgement is lost: on its way, or by the
-// server. None is sent if the stream may have been replaced: another message may
-// have the sequence.
+// server. None is sent if the stream may have been replaced: another message
+// may have the sequence.
 func (d *Delivery) Ack() error {
 	return d.release("ack", func() error {
 		if !d.conn.Health.isConfirmed() {

@@ -82,9 +82,9 @@ func (d *Directory) Delete(ctx context.Context, key string, rev uint64) error {
 // Watch calls fn for every present value and for each later change, until ctx
 // ends. The value of a removed key is nil. Caught is called once, when fn has
 // seen all present values. The library's watch breaks when a server refuses it
-// for a moment, and is deaf when the bucket was removed and made again: it waits
-// for the sequence that comes after the old bucket's last one. Watch then begins
-// again, and fn may see a value once more.
+// for a moment, and is deaf when the bucket was removed and made again: it
+// waits for the sequence that comes after the old bucket's last one. Watch then
+// begins again, and fn may see a value once more.
 func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte), caught func()) error {
 	known := map[string]bool{}
 	tell := func(key string, value []byte) {

@@ -13,11 +13,11 @@ import (
 	"github.com/nats-io/nats-server/v2/server/ats"
 )
 
-// TestDirectoryWatchOutlivesItsBucket: the bucket of a watch is removed, and made
-// again after a time. The watch goes on, and reports the keys that were removed
-// meanwhile. After a minute, the client library has given its watch up. If the
-// bucket is made again at once, the library waits for a sequence that the new
-// bucket does not have yet. It may be made again twice.
+// TestDirectoryWatchOutlivesItsBucket: the bucket of a watch is removed, and
+// made again after a time. The watch goes on, and reports the keys that were
+// removed meanwhile. After a minute, the client library has given its watch up.
+// If the bucket is made again at once, the library waits for a sequence that
+// the new bucket does not have yet. It may be made again twice.
 func TestDirectoryWatchOutlivesItsBucket(t *testing.T) {
 	for _, missing := range []time.Duration{time.Minute, 0} {
 		t.Run(missing.String(), func(t *testing.T) { outliveBucket(t, missing) })

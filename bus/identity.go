@@ -39,11 +39,11 @@ type identity struct {
 // trips take longer gets more.
 const confirmTimeout = time.Second
 
-// Guard makes writes to the streams of runs, and acknowledgements, depend on the
-// streams' identity from now on: after a reconnect, or a time without a stream,
-// the streams are asked first, and ErrReplaced is the error if one was replaced.
-// A process that remembers messages needs that. The clocks have to be measured
-// before. Provision ends the error.
+// Guard makes writes to the streams of runs, and acknowledgements, depend on
+// the streams' identity from now on: after a reconnect, or a time without a
+// stream, the streams are asked first, and ErrReplaced is the error if one was
+// replaced. A process that remembers messages needs that. The clocks have to be
+// measured before. Provision ends the error.
 func (h *Health) Guard() { h.identity.watched.Store(true) }
 
 // doubts counts the occasions on which a stream may have been replaced.

@@ -63,8 +63,8 @@ func (c *Client) HeldTurns(ctx context.Context, tree subjects.Tree) ([]HeldTurn,
 }
 
 // HeldTurn returns the turn that a run holds. The error is ErrUnknownTree,
-// ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or ErrNotHeld if it holds
-// none.
+// ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or ErrNotHeld if it
+// holds none.
 func (c *Client) HeldTurn(ctx context.Context, tree subjects.Tree, path subjects.Path) (HeldTurn, error) {
 	r, s, err := c.activeState(ctx, tree, path)
 	if err != nil {
@@ -109,8 +109,9 @@ func heldTurnOf(r subjects.Run, s run.State) HeldTurn {
 // Decide sends a person's decision about the turn that a run holds: the turn is
 // carried out, or no call of it is, and the model reads the reason. Decide sets
 // the turn of an approval without one. The error is ErrUnknownTree,
-// ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or ErrNotHeld if there is
-// nothing to decide, and ErrNoArguments for arguments of a call that takes none.
+// ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or ErrNotHeld if there
+// is nothing to decide, and ErrNoArguments for arguments of a call that takes
+// none.
 func (c *Client) Decide(ctx context.Context, tree subjects.Tree, path subjects.Path, approval run.Approval) error {
 	r, s, err := c.activeState(ctx, tree, path)
 	if err != nil {

@@ -78,9 +78,9 @@ const troubleTimeout = 500 * time.Millisecond
 // because a stream keeps it from its work.
 var ErrNoProgress = errors.New("no worker can go on")
 
-// Trouble asks the workers whether they can go on. The error is ErrNoProgress if
-// one of them says that it cannot, with the reason. It is nil if none says so
-// within half a second: there may be no worker.
+// Trouble asks the workers whether they can go on. The error is ErrNoProgress
+// if one of them says that it cannot, with the reason. It is nil if none says
+// so within half a second: there may be no worker.
 func (c *Client) Trouble(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, troubleTimeout)
 	defer cancel()

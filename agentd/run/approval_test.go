@@ -39,9 +39,9 @@ func heldTurn(t *testing.T) run.State {
 	return s
 }
 
-// TestApprovedWithArguments: a person may approve of a turn with other arguments
-// for its calls of tools. An approval with arguments for any other call does
-// nothing, and the next one counts.
+// TestApprovedWithArguments: a person may approve of a turn with other
+// arguments for its calls of tools. An approval with arguments for any other
+// call does nothing, and the next one counts.
 func TestApprovedWithArguments(t *testing.T) {
 	held := heldTurn(t)
 	approve := func(s run.State, seq uint64, given map[int]json.RawMessage) run.State {

@@ -22,8 +22,9 @@
 //	held ── an interrupt ──▶ idle
 //
 // A tool run is ready until its outcome is stored. It waits for a person if its
-// tool may have taken effect, and the agent's file asks for that, or if its tool
-// asks for input. It waits for a task if its tool's server goes on with one:
+// tool may have taken effect, and the agent's file asks for that, or if its
+// tool asks for input. It waits for a task if its tool's server goes on with
+// one:
 //
 //	ready ── the log says that it may have taken effect ──▶ held
 //	held ── a person: done ──▶ completed

@@ -43,8 +43,8 @@ func EndUnknown(worker string, ago time.Duration, key string) End {
 	return End{Kind: KindUnknown, Text: fmt.Sprintf(textUnknown, worker, int(ago.Seconds()), key)}
 }
 
-// EndForgotten is the end of a tool run with a task that the server does not know
-// any more. The key is that of the call.
+// EndForgotten is the end of a tool run with a task that the server does not
+// know any more. The key is that of the call.
 func EndForgotten(key string) End {
 	return End{Kind: KindUnknown, Text: fmt.Sprintf(textForgotten, key)}
 }

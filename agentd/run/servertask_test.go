@@ -19,8 +19,8 @@ func (h *toolEvents) task(id string) {
 
 // TestTaskPolled: a run with a task polls it, whatever its timer says, until it
 // asks. After the answers it goes on with the task, of which it knows the
-// beginning and the questions. A cancel message makes it owe the end of the task
-// before its own.
+// beginning and the questions. A cancel message makes it owe the end of the
+// task before its own.
 func TestTaskPolled(t *testing.T) {
 	h := &toolEvents{t: t}
 	h.called()

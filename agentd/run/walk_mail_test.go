@@ -85,8 +85,8 @@ func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 }
 
 // checkSettled: a tool run that waits for a person goes on only by a settlement
-// of its last attempt or form, or ends. An attempt that may have taken effect is
-// followed by another one only after the settlement "again", once.
+// of its last attempt or form, or ends. An attempt that may have taken effect
+// is followed by another one only after the settlement "again", once.
 func checkSettled(t *rapid.T, before, after run.State, e run.Event) {
 	if before.Input.Tool == nil || before.Seq == after.Seq {
 		return
@@ -131,9 +131,10 @@ func checkSettled(t *rapid.T, before, after run.State, e run.Event) {
 	}
 }
 
-// checkTask: a run that waits for a task goes on with it until it ends, or until
-// its effect is unknown. A cancelled run owes the end of its task before its own.
-// A second entry about a task changes neither its beginning nor its answers.
+// checkTask: a run that waits for a task goes on with it until it ends, or
+// until its effect is unknown. A cancelled run owes the end of its task before
+// its own. A second entry about a task changes neither its beginning nor its
+// answers.
 func checkTask(t *rapid.T, before, after run.State, e run.Event) {
 	held, _ := e.(run.ToolHeld)
 	switch {

@@ -58,8 +58,8 @@ func withIgnoreFile(root *os.Root, dir string, rules []ignoreRule) []ignoreRule 
 	return rules
 }
 
-// parseIgnore makes a rule of a line. A blank line, a comment and a pattern that
-// is not valid make none.
+// parseIgnore makes a rule of a line. A blank line, a comment and a pattern
+// that is not valid make none.
 func parseIgnore(base, line string) (ignoreRule, bool) {
 	r := ignoreRule{base: base}
 	line = trimIgnore(line)

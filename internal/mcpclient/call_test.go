@@ -63,11 +63,11 @@ func TestCallErrors(t *testing.T) {
 	})
 }
 
-// TestCallAsks: the questions of a tool that asks for input come in the order of
-// their keys. A call with the answers has the arguments, the key and the state
-// of the first one, whichever connection makes it. A person who declines all
-// questions is no error of axe's. Over the protocol before, a server asks within
-// the call, and axe refuses.
+// TestCallAsks: the questions of a tool that asks for input come in the order
+// of their keys. A call with the answers has the arguments, the key and the
+// state of the first one, whichever connection makes it. A person who declines
+// all questions is no error of axe's. Over the protocol before, a server asks
+// within the call, and axe refuses.
 func TestCallAsks(t *testing.T) {
 	transports(t, func(t *testing.T, def configs.Toolset) {
 		t.Helper()

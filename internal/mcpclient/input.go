@@ -16,8 +16,8 @@ import (
 	"github.com/axebus/axe/internal/toolset"
 )
 
-// inputRequest is one question of a server, in a result that asks for input. The
-// format is that of multi round-trip requests in the protocol 2026-07-28.
+// inputRequest is one question of a server, in a result that asks for input.
+// The format is that of multi round-trip requests in the protocol 2026-07-28.
 type inputRequest struct {
 	Method string `json:"method"`
 	Params struct {

@@ -382,8 +382,8 @@ func TestCancelStuckServer(t *testing.T) {
 	_ = p.cmd.Process.Signal(syscall.SIGCONT)
 }
 
-// hanging returns a set, and its connection to a server that was stopped and got
-// a call. The time of the call is over. The server is pinged for pingTime.
+// hanging returns a set, and its connection to a server that was stopped and
+// got a call. The time of the call is over. The server is pinged for pingTime.
 func hanging(t *testing.T, pingTime time.Duration) (*Set, *session) {
 	t.Helper()
 	def := program(t, "tools")

@@ -94,8 +94,8 @@ func TestTaskPolled(t *testing.T) {
 	})
 }
 
-// TestTaskUnreached: a server that does not answer a poll may be asked again. The
-// task keeps its times.
+// TestTaskUnreached: a server that does not answer a poll may be asked again.
+// The task keeps its times.
 func TestTaskUnreached(t *testing.T) {
 	def := service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.Header.Get("Mcp-Method"), "tasks/") {

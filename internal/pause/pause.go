@@ -43,8 +43,8 @@ func AtMost(ctx context.Context, d time.Duration, early <-chan struct{}) error {
 	}
 }
 
-// Notify makes c ready, a channel of capacity one, unless c is ready already. It
-// never waits.
+// Notify makes c ready, a channel of capacity one, unless c is ready already.
+// It never waits.
 func Notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

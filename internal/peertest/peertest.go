@@ -25,8 +25,8 @@ func Modules(t *testing.T) string {
 	return filepath.Join(dir, "node_modules")
 }
 
-// File returns the path of a file of the packages. The test fails if the file is
-// missing, and is skipped as by Modules.
+// File returns the path of a file of the packages. The test fails if the file
+// is missing, and is skipped as by Modules.
 func File(t *testing.T, name string) string {
 	t.Helper()
 	file := filepath.Join(Modules(t), filepath.FromSlash(name))

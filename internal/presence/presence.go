@@ -180,9 +180,9 @@ func (r Registry) Kept(ctx context.Context, self string, d *bus.Delivery) (bool,
 	})
 }
 
-// Recall asks the live workers other than self for the answer of a model; nil if
-// none knows it. It asks all at once, and waits for their answers for a second
-// at most.
+// Recall asks the live workers other than self for the answer of a model; nil
+// if none knows it. It asks all at once, and waits for their answers for a
+// second at most.
 func (r Registry) Recall(ctx context.Context, self, key string) []byte {
 	found := make(chan []byte, 1)
 	_, _ = r.askOthers(ctx, self, func(ctx context.Context, w subjects.Worker) bool {

@@ -54,8 +54,8 @@ func Unsettled(timeout, unknown string) string {
 	return timeout + ": no person has settled the call: " + unknown
 }
 
-// Unanswered is the error of a tool run that reached its deadline while a person
-// was to answer its tool. Question says what the tool asks.
+// Unanswered is the error of a tool run that reached its deadline while a
+// person was to answer its tool. Question says what the tool asks.
 func Unanswered(timeout, question string) string {
 	return timeout + ": no person has answered: " + question
 }
@@ -66,8 +66,9 @@ func TaskExpired(ttl time.Duration) string {
 	return fmt.Sprintf("the server keeps its task for %v only, and has not ended it", ttl)
 }
 
-// TaskCancelled is the error of a tool run with a task that had not ended at the
-// end of the wait. Unreached says why the last poll got no answer, nil if it got one.
+// TaskCancelled is the error of a tool run with a task that had not ended at
+// the end of the wait. Unreached says why the last poll got no answer, nil if
+// it got one.
 func TaskCancelled(why string, unreached error) string {
 	why += ": the task was cancelled, and may have taken effect"
 	if unreached != nil {

@@ -167,8 +167,8 @@ func (c Caller) wait(tc provider.ToolCall, l Lookup) run.Call {
 	return call
 }
 
-// parseIDs reads a list of ids: a JSON array, or ids separated by white space or
-// commas. Ok is false if a JSON array is malformed.
+// parseIDs reads a list of ids: a JSON array, or ids separated by white space
+// or commas. Ok is false if a JSON array is malformed.
 func parseIDs(text string) (ids []string, ok bool) {
 	if strings.HasPrefix(strings.TrimSpace(text), "[") {
 		return ids, json.Unmarshal([]byte(text), &ids) == nil
@@ -196,8 +196,8 @@ func (c Caller) find(id, argument string, l Lookup) (subjects.Path, Peer, string
 
 func hasEnded(p subjects.Path) string { return fmt.Sprintf("agent %q has ended", p) }
 
-// refuseConcurrentWaits refuses the waits for mail among the calls of a turn, if
-// the turn waits for another call too. One wait could take the mail that
+// refuseConcurrentWaits refuses the waits for mail among the calls of a turn,
+// if the turn waits for another call too. One wait could take the mail that
 // another one waits for.
 func refuseConcurrentWaits(calls []run.Call) {
 	awaited := 0

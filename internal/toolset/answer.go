@@ -15,8 +15,8 @@ import (
 	"github.com/axebus/axe/agentd/run"
 )
 
-// CheckAnswer returns an error if a person's answer does not fit the schema of a
-// question. As for Tool.Check, every object fits a schema that this process
+// CheckAnswer returns an error if a person's answer does not fit the schema of
+// a question. As for Tool.Check, every object fits a schema that this process
 // cannot read.
 func CheckAnswer(q run.Question, answer json.RawMessage) error {
 	value, ok := object(answer)

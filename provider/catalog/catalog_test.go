@@ -142,8 +142,8 @@ func TestMissingKey(t *testing.T) {
 	}
 }
 
-// TestUnreadAddress: UnreadAddress names a variable that other clients read, but
-// not if the address is set for this package too.
+// TestUnreadAddress: UnreadAddress names a variable that other clients read,
+// but not if the address is set for this package too.
 func TestUnreadAddress(t *testing.T) {
 	env := map[string]string{"OPENAI_BASE_URL": "http://proxy", "OLLAMA_HOST": "gpu", "ACME_BASE_URL": "http://acme"}
 	c := New(Config{Getenv: func(name string) string { return env[name] }})

@@ -244,8 +244,8 @@ func (s *testbed) lead(ctx context.Context) (subjects.Run, error) {
 	return r, err
 }
 
-// compareMail compares mail to the idle forks of roots with leaves. It writes to
-// each root's fork in turn.
+// compareMail compares mail to the idle forks of roots with leaves. It writes
+// to each root's fork in turn.
 func (s *testbed) compareMail(ctx context.Context, roots ...subjects.Run) (woken, leaf *runner, err error) {
 	next := 0
 	woken = &runner{do: func(ctx context.Context) error {

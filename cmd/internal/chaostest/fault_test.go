@@ -141,9 +141,9 @@ func (l *faultLog) count(k kind) int {
 	return n
 }
 
-// struck reports whether a fault of one of the kinds struck a worker between two
-// moments. Without kinds every fault counts. A fault counts until the time late
-// after its end.
+// struck reports whether a fault of one of the kinds struck a worker between
+// two moments. Without kinds every fault counts. A fault counts until the time
+// late after its end.
 func (l *faultLog) struck(worker string, from, to time.Time, late time.Duration, kinds ...kind) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

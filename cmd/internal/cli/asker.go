@@ -24,8 +24,8 @@ import (
 // one run after the other. A question ends without an answer if another person
 // decides, or if the run ends.
 //
-// The View of the tree owns the Asker. It calls note with each event, and run in
-// a goroutine of its own.
+// The View of the tree owns the Asker. It calls note with each event, and run
+// in a goroutine of its own.
 type Asker struct {
 	in     io.Reader
 	screen *Screen
@@ -248,7 +248,8 @@ func (a *Asker) answer(ctx context.Context, form *run.Form) (run.Settlement, err
 // process can give.
 func (a *Asker) unanswered(err error) bool { return errors.Is(err, io.EOF) && a.alone }
 
-// errMisfit is wrapped by the error of an answer that does not fit its question.
+// errMisfit is wrapped by the error of an answer that does not fit its
+// question.
 var errMisfit = errors.New("please answer again")
 
 // fields asks for the fields of each question of a form. An empty line leaves a

@@ -63,7 +63,8 @@ func arguments(m map[string]string) string {
 
 // AnswersTo returns the answers to a form, by the keys of its questions. The
 // given arguments are one JSON object: the answer to the only question, or the
-// answers by key. For the only question they may also be fields like NAME=VALUE.
+// answers by key. For the only question they may also be fields like
+// NAME=VALUE.
 func AnswersTo(form *run.Form, given []string) (map[string]json.RawMessage, error) {
 	if len(given) == 0 {
 		return nil, Usage("the answer is missing: %s (axe pending lists its fields)", form)
@@ -135,8 +136,8 @@ func fieldText(f toolset.Field) string {
 	return text
 }
 
-// OtherArguments parses the values of --args for a held turn, by call. A value is
-// [CALL=]JSON. It needs no CALL if one call of the turn takes arguments.
+// OtherArguments parses the values of --args for a held turn, by call. A value
+// is [CALL=]JSON. It needs no CALL if one call of the turn takes arguments.
 func OtherArguments(held client.HeldTurn, given []string) (map[int]json.RawMessage, error) {
 	all := map[int]json.RawMessage{}
 	for _, s := range given {

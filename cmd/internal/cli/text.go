@@ -102,8 +102,8 @@ type part struct {
 }
 
 // join returns a single part as it is. Of several parts, each loses the line
-// breaks at its end, and each but the first is in a fenced block below its name.
-// A fence is longer than any run of backticks in the text.
+// breaks at its end, and each but the first is in a fenced block below its
+// name. A fence is longer than any run of backticks in the text.
 func join(parts []part) string {
 	var blocks []string
 	for i, p := range parts {

@@ -11,8 +11,8 @@ import (
 const unknown = "unknown"
 
 // Build names the source of a program. The go command records it: go build in a
-// clone records the last tag, or a pseudo-version, and the commit. go install of
-// a version records that version alone. Go test and -buildvcs=false record
+// clone records the last tag, or a pseudo-version, and the commit. go install
+// of a version records that version alone. Go test and -buildvcs=false record
 // nothing.
 type Build struct {
 	Program string `json:"program"`
