@@ -45,8 +45,8 @@ func TestServing(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("leaf", nil)}
-		if s, err := presence.New(h.conn).Serving(h.ctx, "leaf"); err == nil {
-			t.Errorf("before any worker: %+v, want an error", s)
+		if s := h.serving("leaf"); s.Unserved() || len(s.Live) > 0 {
+			t.Errorf("before any worker: %+v, want no worker, and not unserved", s)
 		}
 		one := h.startWorker("one", workerOptions{})
 		two := h.startWorker("two", workerOptions{})
