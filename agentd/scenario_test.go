@@ -62,6 +62,11 @@ type scenario struct {
 	// Supervision is the mode in which a supervisor reviews the turns of a0
 	// and of all runs below it; "" for no supervisor.
 	Supervision configs.SupervisionMode
+	// Tools says that the runs without children use the tools of a toolset,
+	// and read artifacts. Two people settle calls and approve turns.
+	Tools bool
+	// Approve says that a person has to approve of the calls of some tools.
+	Approve bool
 	// Budget is the budget of each tree; a zero field sets no bound.
 	Budget subjects.Budget
 	// CallTimeout is the timeout of each call in seconds; 0: none.
@@ -98,6 +103,9 @@ type scenario struct {
 type fault struct {
 	Step int
 	Kind faultKind
+	// Call is a call of a tool by the worker, from 1. One of the next four
+	// steps after it, by Step, is the one. 0 is no call.
+	Call int
 }
 
 // faultKind says what happens to the worker.
@@ -182,6 +190,14 @@ func drawScenario(t *rapid.T) scenario {
 		// Each run that forks takes a dozen turns.
 		s = s.limitSize()
 	}
+	if s.Forks == "" && rapid.Bool().Draw(t, "tools") {
+		s.Tools, s.Approve = true, rapid.Bool().Draw(t, "approve")
+		s.LastAgentUnserved = false
+		for i := range s.Faults {
+			s.Faults[i].Call = number("call of a tool", 0, 3)
+		}
+		s = s.limitSize() // a run that uses tools has three turns
+	}
 	if seldom("supervision") {
 		modes := []configs.SupervisionMode{configs.Supervised, configs.SupervisedHuman}
 		s.Supervision = rapid.SampledFrom(modes).Draw(t, "mode")
@@ -191,15 +207,18 @@ func drawScenario(t *rapid.T) scenario {
 		s.Attempts = number("attempts", 1, 3)
 	}
 	if s.LastAgentUnserved || seldom("call timeout") {
-		s.CallTimeout = number("seconds of a call", 1, 20)
+		s.CallTimeout = number("seconds of a call", 1, 20) * s.pace()
 	}
 	if seldom("budget") {
 		s.Budget.Agents = rapid.SampledFrom([]int{0, 2, 5}).Draw(t, "agents")
-		s.Budget.Turns = rapid.SampledFrom([]int{0, 3, 9}).Draw(t, "turns")
-		s.Budget.Tokens = rapid.SampledFrom([]int{0, 30, 90}).Draw(t, "tokens")
+		s.Budget.Turns = rapid.SampledFrom([]int{0, 3, 9}).Draw(t, "turns") * s.pace()
+		s.Budget.Tokens = rapid.SampledFrom([]int{0, 30, 90}).Draw(t, "tokens") * s.pace()
+		if s.Tools {
+			s.Budget.ToolCalls = rapid.SampledFrom([]int{0, 2, 5}).Draw(t, "tool calls")
+		}
 	}
 	most := 2
-	if s.Forks == "" && (s.Fan == 1 || s.Depth == 1) {
+	if s.Forks == "" && !s.Tools && (s.Fan == 1 || s.Depth == 1) {
 		most = 5
 	}
 	s.Trees = rapid.SliceOfN(rapid.Custom(s.drawTree), 1, most).Draw(t, "trees")
@@ -222,6 +241,15 @@ func (s scenario) limitSize() scenario {
 	return s
 }
 
+// pace is the factor by which bounds are larger, and people slower, where runs
+// use tools: these runs take more turns, and wait for people.
+func (s scenario) pace() int {
+	if s.Tools {
+		return 4
+	}
+	return 1
+}
+
 // drawFault draws a fault. Kills are twice as frequent as each other kind.
 func drawFault(t *rapid.T) fault {
 	return fault{
@@ -236,7 +264,7 @@ func (s scenario) drawTree(t *rapid.T) treeSpec {
 	number := func(name string, least, most int) int { return rapid.IntRange(least, most).Draw(t, name) }
 	seldom := func(name string) bool { return number(name, 0, 3) == 3 }
 	tree := treeSpec{
-		CancelAfter: number("cancel after", 0, 10),
+		CancelAfter: number("cancel after", 0, 10) * s.pace(),
 		Target:      rapid.SampledFrom([]int{-1, -1, -1, 0, 0, 1, 2}).Draw(t, "target"),
 	}
 	if tree.Target < 0 {
@@ -244,7 +272,7 @@ func (s scenario) drawTree(t *rapid.T) treeSpec {
 		tree.Target = 0
 	}
 	if seldom("deadline") {
-		tree.Deadline = number("seconds", 1, 40)
+		tree.Deadline = number("seconds", 1, 40) * s.pace()
 	}
 	if s.LastAgentUnserved && seldom("unserved root") {
 		tree.Root = s.Depth
@@ -252,7 +280,7 @@ func (s scenario) drawTree(t *rapid.T) treeSpec {
 		tree.Deadline = number("seconds to live", 1, 40)
 	}
 	if seldom("interrupted") {
-		tree.InterruptAfter = number("interrupt after", 1, 12)
+		tree.InterruptAfter = number("interrupt after", 1, 12) * s.pace()
 	}
 	return tree
 }
@@ -273,6 +301,12 @@ func (s scenario) makeAgents() (all, served []configs.Agent) {
 			spawningOthers(a)
 		}
 		a.Retry = configs.Retry{MaxAttempts: s.Attempts, Backoff: configs.Fixed, Initial: time.Second}
+		if s.Tools {
+			a.Tools = []string{"shop/*", "read_artifact"}
+		}
+		if s.Approve {
+			a.Approve = []string{"shop/act", "shop/p*"}
+		}
 	})
 	all[0].Budget = s.Budget
 	mail, calls := configs.StyleMail, configs.StyleCall
@@ -350,6 +384,9 @@ func (s scenario) script(m *treeModel) {
 	m.latencyOf = func(turn string) time.Duration {
 		return time.Second + time.Duration(s.hashed(uint64(1000*s.MaxLatency), "latency", turn))*time.Millisecond
 	}
+	if s.Tools {
+		m.uses = s.uses
+	}
 	if s.UnevenDepth {
 		m.stopsAt = func(label string) bool { return strings.Contains(label, ".") && s.hashed(3, "leaf", label) == 0 }
 	}
@@ -403,6 +440,11 @@ func (s scenario) answerPattern(tree treeSpec, label string, depth int, m *treeM
 		otherwise = `|Error: sub-agent "a\d" failed - [^.]*\. You may retry or proceed without this result\.` +
 			`|call_agent error: budget exceeded[^.)]*?`
 	}
+	mayFail := otherwise != ""
+	if s.Tools { // a person may let a run fail
+		otherwise += `|Error: sub-agent "a\d" failed - pay: it may have taken effect.*? ` +
+			`You may retry or proceed without this result\.`
+	}
 	if s.RandomAnswers {
 		otherwise += "|whim"
 	}
@@ -426,6 +468,8 @@ func (s scenario) answerPattern(tree treeSpec, label string, depth int, m *treeM
 			if tree.InterruptAfter > 0 {
 				text += "|" + regexp.QuoteMeta(label)
 			}
+		} else if len(s.uses(label, 1)) > 0 {
+			text = s.toolsPattern(label, mayFail)
 		}
 		return "(?:" + text + otherwise + ")"
 	}

@@ -51,6 +51,9 @@ type treeModel struct {
 	// their children instead of calling them; see mailTurn.
 	forks     bool
 	forkDepth int
+	// uses names the tools that a run without children uses in a round, from
+	// 1; nil: none. See toolRounds.
+	uses func(label string, round int) []string
 	// waitSeconds is the timeout of each wait for mail; 300 by default.
 	waitSeconds int
 
@@ -139,6 +142,8 @@ func (m *treeModel) respondTools(ctx context.Context, req *provider.Request, w *
 		return resp, nil
 	case delegates && n == 1 && !m.isLeaf(label):
 		return m.delegate(req, req.System, label, "delegating"), nil
+	case (!delegates || m.isLeaf(label)) && m.uses != nil && len(m.uses(label, 1)) > 0:
+		return m.toolRounds(req, label), nil
 	}
 	return m.finalAnswer(req, label), nil
 }

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/presence"
@@ -25,8 +26,9 @@ import (
 
 // TestSimWorkersDie takes random walks: four workers, each with a fault, serve
 // the trees of a scenario. Every tree has a possible outcome, every message on
-// the stream keeps the rules, and no model is asked without need. Without
-// -rapid.checks it takes three walks, and with -short one.
+// the stream keeps the rules, no model is asked without need, and no tool takes
+// effect more often than it may. Without -rapid.checks it takes three walks, and
+// with -short one.
 func TestSimWorkersDie(t *testing.T) {
 	t.Parallel()
 	walks := 0
@@ -85,6 +87,8 @@ type walk struct {
 	// allBackAt is the time at which the last frozen or disconnected worker
 	// is back; zero if there was none.
 	allBackAt time.Time
+
+	shop shopService
 }
 
 // label is the task of the i-th tree. No two trees share a turn.
@@ -98,8 +102,12 @@ func (w *walk) run() {
 	w.script(w.tree)
 	w.cancelledAt = map[string]time.Time{}
 	w.faulty = map[string]bool{}
-	if w.LastAgentUnserved {
+	if w.LastAgentUnserved || w.Tools {
 		w.announceAndDie(all)
+	}
+	if w.Tools {
+		w.openShop()
+		defer w.attend()()
 	}
 	w.agents = served
 	for i, f := range w.Faults {
@@ -115,13 +123,14 @@ func (w *walk) run() {
 	rescued := make(chan bool)
 	rescue := time.AfterFunc(40*time.Second, func() {
 		defer close(rescued)
-		w.startWorker("rescue", workerOptions{Config: w.config()})
+		w.start("rescue", workerOptions{Config: w.config()})
 	})
 	defer func() {
 		if !rescue.Stop() {
 			<-rescued
 		}
 	}()
+	var ends []run.Outcome
 	for i, tree := range w.Trees {
 		label := w.label(i)
 		o := w.awaitOutcome(w.roots[i], w.longest())
@@ -129,13 +138,15 @@ func (w *walk) run() {
 			stored := w.dumpTree(w.roots[i].Tree)
 			w.tb.Errorf("%s: impossible outcome %s %s %q %s\n%s", label, o.Status, o.Kind, o.Result, o.Error, stored)
 		}
+		ends = append(ends, o)
 	}
 	last := w.config()
 	last.Slots = 8
-	w.startWorker("last", workerOptions{Config: last, agents: all})
+	w.start("last", workerOptions{Config: last, agents: all})
 	w.awaitEnd()
-	for _, r := range w.roots {
+	for i, r := range w.roots {
 		w.checkTree(r.Tree)
+		w.checkTools(r.Tree, ends[i])
 	}
 	w.checkRequests()
 }
@@ -185,10 +196,19 @@ func (w *walk) stepIsUnknown() bool {
 	return len(conn.Clocks.Steps()) == 0
 }
 
-// announceAndDie makes all agents known through a worker that then dies. A call
-// of an agent that no worker serves waits.
+// start starts a worker of the walk.
+func (w *walk) start(name string, o workerOptions) *worker {
+	if w.Tools {
+		o.toolsets = []configs.Toolset{shopOf(name)}
+	}
+	return w.startWorker(name, o)
+}
+
+// announceAndDie makes all agents and toolsets known through a worker that then
+// dies. A call of an agent that no worker serves waits. A run that starts before
+// its toolset is known does without.
 func (w *walk) announceAndDie(all []configs.Agent) {
-	dead := w.startWorker("dead", workerOptions{agents: all})
+	dead := w.start("dead", workerOptions{agents: all})
 	w.awaitReady()
 	dead.kill()
 	<-dead.ended
@@ -197,8 +217,14 @@ func (w *walk) announceAndDie(all []configs.Agent) {
 // startFaulty starts a worker with a fault.
 func (w *walk) startFaulty(name string, f fault) {
 	var frozen atomic.Bool
+	var left atomic.Int64 // steps until the fault
+	left.Store(int64(f.Step))
+	if f.Call > 0 {
+		left.Store(math.MaxInt64)
+		w.shop.atCall(name, f.Call, func() { left.Store(int64(f.Step%4 + 1)) })
+	}
 	strike := func(s step) error {
-		if s.n != f.Step {
+		if left.Add(-1) != 0 {
 			return nil
 		}
 		w.mu.Lock()
@@ -224,7 +250,7 @@ func (w *walk) startFaulty(name string, f fault) {
 	if f.Kind == drain { // a request in flight is handed on
 		cfg.Grace = 500 * time.Millisecond
 	}
-	w.startWorker(name, workerOptions{Config: cfg, frozen: &frozen, atStep: strike})
+	w.start(name, workerOptions{Config: cfg, frozen: &frozen, atStep: strike})
 }
 
 // expectAway notes that a worker will be away for a time.
@@ -317,10 +343,8 @@ func (w *walk) checkRequests() {
 	defer w.tree.mu.Unlock()
 	for turn, ended := range w.tree.endedAt {
 		for label, cancelled := range w.cancelledAt {
-			below := slices.ContainsFunc([]string{"#", ".", "~"}, func(next string) bool {
-				return strings.HasPrefix(turn, label+next)
-			})
-			if late := ended.Sub(cancelled); below && late > time.Second {
+			asker, _, _ := strings.Cut(turn, "#")
+			if late := ended.Sub(cancelled); isBelow(asker, label) && late > time.Second {
 				w.tb.Errorf("a request for %s ended %v after the cancellation of %s", turn, late, label)
 			}
 		}

@@ -74,3 +74,44 @@ func TestApprovedWithArguments(t *testing.T) {
 		t.Errorf("an approval without arguments makes the call %+v, want the model's", c)
 	}
 }
+
+// TestApprovedByAPersonAlone: a supervisor pauses a turn that a person has to
+// approve, and no person decides in time. If silence approves for the
+// supervisor, the turn is held on: silence never approves for the agent's file.
+func TestApprovedByAPersonAlone(t *testing.T) {
+	until := epoch.Add(time.Hour)
+	review := run.Call{Op: run.OpReview, Agent: "watcher", Deadline: until}
+	e := run.Entry{
+		Index: 1, Kind: run.EntryTurn, Trigger: 1, Worker: "w", Approve: "it pays", Until: until, Review: &review,
+		Start: &run.Start{Supervision: run.Supervision{
+			Mode: run.Human, Agent: "watcher", Timeout: time.Minute, OnTimeout: true,
+		}},
+		Calls:  []run.Call{{Op: run.OpTool, Agent: "ops", Tool: "pay", Deadline: until}},
+		Answer: &provider.Response{ToolCalls: make([]provider.ToolCall, 1)},
+	}
+	pause := run.Outcome{Status: run.StatusCompleted, Result: `{"decision":"pause","reason":"who pays?"}`}
+	var s run.State
+	for _, step := range []struct {
+		event run.Event
+		phase run.Phase
+		why   string
+	}{
+		{run.Called{Meta: run.Meta{Seq: 1, Time: epoch}, Input: run.Input{Task: "a task"}}, run.Ready, ""},
+		{run.Answered{Meta: run.Meta{Seq: 2, Time: epoch}, Entry: e}, run.Awaiting, ""},
+		{run.Replied{Meta: run.Meta{Seq: 3, Time: epoch}, Turn: 1, Index: 1, Outcome: pause}, run.Held, "who pays?"},
+		{run.TimedOut{Meta: run.Meta{Seq: 4, Time: epoch.Add(time.Minute)}, Turn: 1}, run.Held, "it pays"},
+		{run.TimedOut{Meta: run.Meta{Seq: 5, Time: epoch.Add(2 * time.Minute)}, Turn: 1}, run.Held, "it pays"},
+		{run.TimedOut{Meta: run.Meta{Seq: 6, Time: until}, Turn: 1}, run.Held, "it pays"},
+	} {
+		var err error
+		if s, err = s.Apply(step.event); err != nil {
+			t.Fatal(err)
+		}
+		if s.Phase != step.phase || step.why != "" && s.Turns[0].Why != step.why {
+			t.Errorf("after message %d the run is %v, want it %v for %q", s.Seq, s.Phase, step.phase, step.why)
+		}
+	}
+	if hold, ok := s.Outstanding().Then.(run.HoldTurn); !ok || !hold.Timer.Equal(until) {
+		t.Errorf("the run owes %+v, want a timer at its deadline", s.Outstanding())
+	}
+}

@@ -237,7 +237,8 @@ func withArguments(calls []Call, given map[int]json.RawMessage) []Call {
 
 // noAnswerInTime folds the timer of a turn that is under review or held. If the
 // wait for a person ends with the run's own time, nothing is decided: the run
-// times out.
+// times out. Silence approves for a supervisor alone: a turn with a tool that a
+// person approves is held on.
 func (s State) noAnswerInTime(e TimedOut) State {
 	sup := s.Start().Supervision
 	switch {
@@ -248,7 +249,7 @@ func (s State) noAnswerInTime(e TimedOut) State {
 	case s.Turns.last().Entry.Timer.Equal(s.Turns.last().Entry.Until):
 		return s
 	case sup.OnTimeout:
-		return s.carryOut(e.Meta)
+		return permit(s, e.Meta)
 	}
 	return s.withhold(e.Seq, refusal(textUnapproved(sup.Timeout)))
 }
