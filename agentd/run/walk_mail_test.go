@@ -55,7 +55,8 @@ func (w *walker) noteSends(after run.State, e run.Event) {
 // checkHeld: a turn waits for a person only in the mode Human or with tools
 // that a person approves, for a bounded time within the run's own. No timer
 // decides a turn after the run's time is over. No supervisor decides a turn
-// that it has not seen whole.
+// that it has not seen whole. Nothing but a person's approval carries out a turn
+// with a tool that a person approves.
 func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 	for _, s := range []run.State{before, after} {
 		if s.Phase != run.Held || s.Input.Tool != nil {
@@ -72,6 +73,12 @@ func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 		was, is := before.Turns[len(before.Turns)-1], after.Turns[len(after.Turns)-1]
 		if is.Entry.Cut && !was.CarriedOut() && is.CarriedOut() {
 			t.Fatalf("a supervisor that was not shown the whole turn let it continue")
+		}
+	}
+	if n := len(before.Turns); n > 0 && n == len(after.Turns) {
+		was, is := before.Turns[n-1], after.Turns[n-1]
+		if a, ok := e.(run.Approved); is.Entry.Approve != "" && !was.CarriedOut() && is.CarriedOut() && !(ok && a.Approve) {
+			t.Fatalf("%T carried out a turn that a person has to approve", e)
 		}
 	}
 	if _, fired := e.(run.TimedOut); fired && before.Phase == run.Held && after.Phase != run.Held {

@@ -32,7 +32,7 @@ func TestSimApply(t *testing.T) {
 			w.supervision = run.Supervision{
 				Mode:      rapid.SampledFrom([]run.Mode{run.Supervised, run.Human}).Draw(t, "mode"),
 				Agent:     "supervisor",
-				Timeout:   time.Minute,
+				Timeout:   time.Duration(rapid.IntRange(2, 60).Draw(t, "timeout")) * time.Second,
 				OnTimeout: rapid.Bool().Draw(t, "on timeout"),
 			}
 		}
