@@ -93,7 +93,9 @@ func newAnswerKey(r subjects.Run, turn int, req *provider.Request) answerKey {
 	for _, m := range req.Messages {
 		h.add(string(m.Role), m.Content)
 		for _, c := range m.ToolCalls {
-			h.add(c.ID, c.Name, string(c.Raw))
+			h.add(c.ID, c.Name)
+			h.addNumber(len(c.Raw))
+			_, _ = h.Write(c.Raw)
 		}
 		for _, res := range m.ToolResults {
 			h.add(res.CallID, res.Content)

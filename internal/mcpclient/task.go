@@ -88,7 +88,7 @@ func (s *Set) follow(ctx context.Context, call toolset.Call) (res toolset.Result
 			return err
 		}
 		if res, ended, err = c.poll(ctx, call); err == nil && refusal != nil {
-			c.cancelUnknown(ctx, call.Task.ID)
+			_ = c.cancelTask(ctx, call.Task.ID)
 			ended = fmt.Errorf("the server refused the answers to its task: %w", refusal)
 		}
 		return err
@@ -131,7 +131,7 @@ func (c *session) poll(ctx context.Context, call toolset.Call) (res toolset.Resu
 	case "completed", "failed":
 		return c.result(ctx, call, &t)
 	}
-	c.cancelUnknown(ctx, t.ID)
+	_ = c.cancelTask(ctx, t.ID)
 	return res, fmt.Errorf("the task has the status %q, which axe does not know: it may have taken effect",
 		t.Status), nil
 }
@@ -175,7 +175,7 @@ func (c *session) result(ctx context.Context, call toolset.Call, t *task) (res t
 // yet. A task that asks for something else is cancelled.
 func (c *session) input(ctx context.Context, t *task, answered []string) error {
 	if c.isLegacy() {
-		c.cancelUnknown(ctx, t.ID)
+		_ = c.cancelTask(ctx, t.ID)
 		return errors.New("the task asks for input within a request, which axe cannot give it")
 	}
 	requests := maps.Clone(t.Requests)
@@ -187,14 +187,15 @@ func (c *session) input(ctx context.Context, t *task, answered []string) error {
 	}
 	err := inputError(requests, "")
 	if _, ok := errors.AsType[*toolset.InputError](err); !ok {
-		c.cancelUnknown(ctx, t.ID)
+		_ = c.cancelTask(ctx, t.ID)
 	}
 	return err
 }
 
-// cancelUnknown cancels a task that axe cannot follow any more.
-func (c *session) cancelUnknown(ctx context.Context, id string) {
-	_, _ = c.ask(ctx, methodCancel, &taskParams{ID: id})
+// cancelTask asks the server to end a task.
+func (c *session) cancelTask(ctx context.Context, id string) error {
+	_, err := c.ask(ctx, methodCancel, &taskParams{ID: id})
+	return err
 }
 
 // update gives the server the answers of a person, if there are some. The
@@ -213,10 +214,7 @@ func (c *session) update(ctx context.Context, id string, answers mcp.InputRespon
 
 // CancelTask asks the server to end a task. The server may not do so.
 func (s *Set) CancelTask(ctx context.Context, id string) error {
-	return s.use(ctx, func(c *session) error {
-		_, err := c.ask(ctx, methodCancel, &taskParams{ID: id})
-		return err
-	})
+	return s.use(ctx, func(c *session) error { return c.cancelTask(ctx, id) })
 }
 
 // taskParams are the parameters of a request about a task.
