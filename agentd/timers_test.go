@@ -36,6 +36,13 @@ func (h *harness) expectNoTimer() {
 	}
 }
 
+// expectNoOwnTimer expects that a run has no timer of its own.
+func (h *harness) expectNoOwnTimer(r subjects.Run) {
+	if n := len(h.readAll(r.Timer(0))); n != 0 {
+		h.tb.Errorf("%d timers of %s are left, want none", n, r.Path)
+	}
+}
+
 // TestNoTimerAfterABadEnd: a tree with a timeout for its calls leaves no
 // scheduled message behind, however it ends.
 func TestNoTimerAfterABadEnd(t *testing.T) {

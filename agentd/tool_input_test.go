@@ -137,9 +137,7 @@ func TestToolAsks(t *testing.T) {
 					t.Errorf("asked %d times, want once", n)
 				}
 				h.awaitHeld(root.Tree, 0)
-				if n := len(h.readAll(tool.Timer(0))); n != 0 {
-					t.Errorf("%d timers of the tool run are left, want none", n)
-				}
+				h.expectNoOwnTimer(tool)
 				h.checkVerified()
 			})
 		})

@@ -96,9 +96,7 @@ func TestSettle(t *testing.T) {
 					t.Errorf("effects with the keys %q, want %d of one key", keys, test.effects)
 				}
 				h.awaitHeld(root.Tree, 0)
-				if n := len(h.readAll(tool.Timer(0))); n != 0 {
-					t.Errorf("%d timers of the tool run are left, want none", n)
-				}
+				h.expectNoOwnTimer(tool)
 				h.checkVerified()
 			})
 		})

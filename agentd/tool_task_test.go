@@ -151,6 +151,16 @@ func (h *harness) serveTasker(k *tasker, c configs.ToolConfig) {
 	h.serveSet(configs.Toolset{Kind: configs.ToolsetMCP, URL: k.url}, configs.ToolsetTool{ToolConfig: c})
 }
 
+// beginTask starts the worker first with a toolset that makes tasks, and
+// submits a tree whose task is on the log when it returns.
+func (h *harness) beginTask(k *tasker, c configs.ToolConfig) (first *worker, root, tool subjects.Run) {
+	h.serveTasker(k, c)
+	first = h.startWorker("first", workerOptions{})
+	h.awaitReady()
+	root = h.submit("ops", "do it")
+	return first, root, h.awaitTask(root)
+}
+
 // awaitTask waits until the tool run of a tree waits for its task.
 func (h *harness) awaitTask(root subjects.Run) subjects.Run {
 	tool := root.Space.Run(h.agent("set"), root.Tree, root.Path.Child(1, 0))
@@ -171,11 +181,7 @@ func TestToolTask(t *testing.T) {
 			t.Parallel()
 			k := newTasker(t)
 			withHarness(t, func(h *harness) {
-				h.serveTasker(k, configs.ToolConfig{Effect: effect})
-				w := h.startWorker("first", workerOptions{})
-				h.awaitReady()
-				root := h.submit("ops", "do it")
-				tool := h.awaitTask(root)
+				w, root, tool := h.beginTask(k, configs.ToolConfig{Effect: effect})
 				w.kill()
 				<-w.ended
 				h.startWorker("second", workerOptions{})
@@ -239,11 +245,7 @@ func TestToolTaskPauses(t *testing.T) {
 	k := newTasker(t)
 	withHarness(t, func(h *harness) {
 		k.poll = func(int) string { return working }
-		h.serveTasker(k, configs.ToolConfig{Effect: configs.ToolReads})
-		h.startWorker("w", workerOptions{})
-		h.awaitReady()
-		root := h.submit("ops", "do it")
-		tool := h.awaitTask(root)
+		_, _, tool := h.beginTask(k, configs.ToolConfig{Effect: configs.ToolReads})
 		time.Sleep(40 * time.Minute)
 		at := h.readAll(tool.Fired(0))
 		n := len(at)
@@ -316,11 +318,7 @@ func TestToolTaskEnds(t *testing.T) {
 			k.poll = test.poll
 			k.times += "," + cmp.Or(test.times, `"ttlMs":null`)
 			withHarness(t, func(h *harness) {
-				h.serveTasker(k, test.tool)
-				h.startWorker("w", workerOptions{})
-				h.awaitReady()
-				root := h.submit("ops", "do it")
-				h.awaitTask(root)
+				_, root, _ := h.beginTask(k, test.tool)
 				k.set(func() { k.down = test.down })
 				h.expectToolOutcome(root, 10*time.Minute, test.kind)
 				if o := h.outcomes(root.Reply(1, 0))[0]; !strings.HasPrefix(o.Error, test.want) {
@@ -355,11 +353,7 @@ func TestToolTaskCancelled(t *testing.T) {
 			k := newTasker(t)
 			k.poll = func(int) string { return working }
 			withHarness(t, func(h *harness) {
-				h.serveTasker(k, configs.ToolConfig{})
-				h.startWorker("w", workerOptions{})
-				h.awaitReady()
-				root := h.submit("ops", "do it")
-				tool := h.awaitTask(root)
+				_, root, tool := h.beginTask(k, configs.ToolConfig{})
 				time.Sleep(5 * time.Second)
 				k.set(func() { k.down = test.down })
 				test.end(h, root)
@@ -371,9 +365,7 @@ func TestToolTaskCancelled(t *testing.T) {
 					want = nil
 				}
 				k.expect(t, 1, polls, want...)
-				if n := len(h.readAll(tool.Timer(0))); n != 0 {
-					t.Errorf("%d timers of the tool run are left, want none", n)
-				}
+				h.expectNoOwnTimer(tool)
 				h.checkVerified()
 			})
 		})
@@ -411,11 +403,7 @@ func TestToolTaskOfAnotherKind(t *testing.T) {
 	t.Parallel()
 	k := newTasker(t)
 	withHarness(t, func(h *harness) {
-		h.serveTasker(k, configs.ToolConfig{})
-		first := h.startWorker("first", workerOptions{})
-		h.awaitReady()
-		root := h.submit("ops", "do it")
-		h.awaitTask(root)
+		first, root, _ := h.beginTask(k, configs.ToolConfig{})
 		first.kill()
 		<-first.ended
 		h.serveSet(configs.Toolset{Kind: configs.ToolsetHTTP}, configs.ToolsetTool{URL: k.url})
@@ -464,11 +452,7 @@ func TestToolTaskDown(t *testing.T) {
 	t.Parallel()
 	k := newTasker(t)
 	withHarness(t, func(h *harness) {
-		h.serveTasker(k, configs.ToolConfig{})
-		first := h.startWorker("first", workerOptions{})
-		h.awaitReady()
-		root := h.submit("ops", "do it")
-		h.awaitTask(root)
+		first, root, _ := h.beginTask(k, configs.ToolConfig{})
 		k.set(func() { k.down = true })
 		first.kill()
 		<-first.ended

@@ -254,8 +254,7 @@ func (r *toolRun) asksPerson() bool {
 // wait ends shortly before the deadline, so that the caller still learns how.
 func (r *toolRun) hold(ctx context.Context, e run.Entry) (result, error) {
 	x := r.x
-	left := x.clock().Until(x.deadline())
-	e.Kind, e.Until = run.EntryHeld, x.clock().Now().Add(left-min(toolMargin, left/10))
+	e.Kind, e.Until = run.EntryHeld, x.clock().Now().Add(timeForTool(x))
 	return x.appendEntry(ctx, e)
 }
 
@@ -316,6 +315,13 @@ func (r *toolRun) carryOut(ctx context.Context) (result, error) {
 	return r.x.reread(), nil
 }
 
+// timeForTool returns the time that is left for the tool of a run. It ends
+// shortly before the run's deadline, so that the caller still learns how.
+func timeForTool(x *execution) time.Duration {
+	left := x.clock().Until(x.deadline())
+	return left - min(toolMargin, left/10)
+}
+
 // call calls the tool and returns its outcome. Stopped is the reason if the
 // tool was stopped for another reason than its time. The outcome then has the
 // output of the tool until then. If the tool asks for input, r.form has its
@@ -323,8 +329,7 @@ func (r *toolRun) carryOut(ctx context.Context) (result, error) {
 // nothing then.
 func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	x := r.x
-	left := x.clock().Until(x.deadline())
-	left -= min(toolMargin, left/10)
+	left := timeForTool(x)
 	if own := x.state.Input.Tool.Timeout; own > 0 {
 		left = min(left, own)
 	}

@@ -39,8 +39,7 @@ func taskEffect(s run.State) run.ToolEffect {
 // finds the log moved on cannot go on with the task, and ends it.
 func (r *toolRun) storeTask(ctx context.Context) (result, error) {
 	x := r.x
-	left := x.clock().Until(x.deadline())
-	left -= min(toolMargin, left/10)
+	left := timeForTool(x)
 	if own := x.state.Input.Tool.Timeout; own > 0 {
 		left = min(left, own-time.Since(r.began))
 	}
