@@ -199,8 +199,8 @@ const noteRoom = 400
 // excerpt is a text without its middle.
 type excerpt struct {
 	head, tail string
-	// left is the number of bytes that are left out.
-	left int
+	// cut is the number of bytes between head and tail.
+	cut int
 	// line is the number of the first line that is not whole in head.
 	line int
 }
@@ -226,5 +226,5 @@ func cutMiddle(whole string, limit int) excerpt {
 // with returns the text with a note in the place of its middle.
 func (e excerpt) with(note string) string {
 	return fmt.Sprintf("%s\n... [%d bytes are left out here. %s]\n%s",
-		strings.TrimSuffix(e.head, "\n"), e.left, text.Truncate(note, noteRoom-100), e.tail)
+		strings.TrimSuffix(e.head, "\n"), e.cut, text.Truncate(note, noteRoom-100), e.tail)
 }

@@ -27,9 +27,10 @@ func runOf(t *testing.T, conn *bus.Conn, path string) subjects.Run {
 	return conn.Space().Run(agent, tree, p)
 }
 
-// TestStoreFiles: the files of a tool's result become artifacts. Their names
-// are file names, and begin with the run's path, so that no other run has them.
-// A second attempt with the same files gets the same artifacts.
+// TestStoreFiles: a run stores the files of a tool's result as artifacts. Their
+// names are file names. Each begins with the run's path, or with the digest of
+// a long path, so that no other run has the name. A second attempt with the
+// same files gets the same artifacts.
 func TestStoreFiles(t *testing.T) {
 	conn := testbus.Open(t)
 	long := "r" + strings.Repeat("-1-0", 40)
@@ -74,9 +75,9 @@ func TestCutMiddle(t *testing.T) {
 			t.Fatalf("the ends are %q and %q, want valid UTF-8 of at most %d bytes together", e.head, e.tail, limit)
 		}
 		if !strings.HasPrefix(whole, e.head) || !strings.HasSuffix(whole, e.tail) ||
-			e.left != len(whole)-len(e.head)-len(e.tail) {
+			e.cut != len(whole)-len(e.head)-len(e.tail) {
 			t.Fatalf("got %q, %d bytes that are cut, and %q; want the ends of %q and the bytes between them",
-				e.head, e.left, e.tail, whole)
+				e.head, e.cut, e.tail, whole)
 		}
 	})
 }

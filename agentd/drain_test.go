@@ -10,8 +10,9 @@ import (
 	"github.com/axebus/axe/agentd"
 )
 
-// TestDrainFinishesModelCalls: a drained worker finishes its model calls within
-// the grace, stores the answers, and takes no new calls.
+// TestDrainFinishesModelCalls: a draining worker finishes its model calls
+// within the grace (30 s by default), stores the answers, and takes no new
+// calls.
 func TestDrainFinishesModelCalls(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -41,7 +42,7 @@ func TestDrainFinishesModelCalls(t *testing.T) {
 }
 
 // TestDrainFinishesATurn: a draining worker appends the turn in flight to the
-// log and calls its children. Another worker continues the run.
+// log and calls the run's children. Another worker continues the run.
 func TestDrainFinishesATurn(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -62,8 +63,8 @@ func TestDrainFinishesATurn(t *testing.T) {
 	})
 }
 
-// TestDrainReleasesAfterGrace: a draining worker aborts the model call that is
-// not done within the grace, and gives its trigger back, be it a call or a
+// TestDrainReleasesAfterGrace: a draining worker aborts a model call that
+// outlasts the grace. The worker gives the run's trigger back, a call or a
 // reply. Another worker asks the model within a second.
 func TestDrainReleasesAfterGrace(t *testing.T) {
 	t.Parallel()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// failures logs errors of pulls that come many at a time as one line: the first
-// error and the number of errors.
+// failures logs errors of pulls and of reads of the activity. Errors may come
+// many at a time: one line has the first error and the number of errors.
 type failures struct {
 	log *slog.Logger
 
@@ -17,8 +17,7 @@ type failures struct {
 	timer *time.Timer
 }
 
-// failureWindow is the time for which errors are counted before they are
-// logged.
+// failureWindow is the time from the first error to the line in the log.
 const failureWindow = 2 * time.Second
 
 // add counts an error.

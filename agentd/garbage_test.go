@@ -11,8 +11,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestSubmissionThatIsNoText: a submission that is not text is refused, with a
-// result.
+// TestSubmissionThatIsNoText: a worker refuses a submission that is not text,
+// and stores a failed result.
 func TestSubmissionThatIsNoText(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -115,8 +115,8 @@ func TestForgedCall(t *testing.T) {
 }
 
 // TestDeadLetterOnce: a worker dies after it has stored a dead letter. The
-// successor handles the same call after the server has forgotten the dead
-// letter's ID, and stores no second one.
+// server forgets the dead letter's message ID (Nats-Msg-Id). Then the successor
+// handles the same call, and stores no second dead letter.
 func TestDeadLetterOnce(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -129,6 +129,7 @@ func TestDeadLetterOnce(t *testing.T) {
 			return nil
 		}})
 		h.awaitReady()
+		// A call without headers is malformed.
 		h.write(bus.Message{Subject: r.Call(), Body: []byte(`{"task":"x"}`)})
 		<-victim.ended
 		time.Sleep(time.Minute) // the server keeps IDs for 30 s
@@ -142,9 +143,9 @@ func TestDeadLetterOnce(t *testing.T) {
 	})
 }
 
-// TestForgedRootCall: a root's call with a malformed reply subject, or without
-// headers, becomes a dead letter. The failure is stored as the root's result,
-// and nowhere else.
+// TestForgedRootCall: a root's call has no headers, or a reply subject that is
+// malformed or is no reply slot. A worker stores the call as a dead letter, and
+// the failure as the root's result. It writes nothing to the reply subject.
 func TestForgedRootCall(t *testing.T) {
 	t.Parallel()
 	for reply, why := range map[string]string{
@@ -187,7 +188,7 @@ func TestForgedRootCall(t *testing.T) {
 	}
 }
 
-// TestNoiseIsIgnored: a run ignores outcomes that no call awaits, timers of
+// TestNoiseIsIgnored: a run ignores outcomes that no call awaits, firings of
 // other turns, mail without a sender, and messages on malformed subjects.
 // Messages to a run that was never called start no run.
 func TestNoiseIsIgnored(t *testing.T) {
@@ -200,10 +201,10 @@ func TestNoiseIsIgnored(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.awaitRequests("leaf", 1)
 		evil := `{"status":"completed","result":"evil"}`
-		inbox := strings.TrimSuffix(r.Reply(1, 0), "1.0")
+		prefix := strings.TrimSuffix(r.Reply(1, 0), "1.0")
 		for _, subject := range []string{
 			r.Reply(1, 7), r.Reply(2, 0), r.Reply(9, 0), r.Fired(2), r.Fired(7),
-			inbox + "mail.x", inbox + "0.0", inbox + "1.01",
+			prefix + "mail.x", prefix + "0.0", prefix + "1.01",
 			h.root("lead").Reply(1, 0), h.root("lead").Fired(0),
 		} {
 			h.publish(subject, evil)

@@ -13,8 +13,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// rows returns the cells of each row of a page's tables with the given head,
-// without the head.
+// rows returns the cells of each row of the page's tables whose head line
+// begins with head. It leaves out the head line.
 func (p page) rows(head string) [][]string {
 	var all [][]string
 	inside := false
@@ -63,10 +63,10 @@ func unset(v reflect.Value, name string) []string {
 	return names
 }
 
-// TestAgentsPage: docs/agents.md has every key of an agent, with its type and
-// its default. Its examples together set every field of an agent and use every
-// key of the tables, so that no key is missing. Each key of the tables is
-// accepted, so that none is obsolete.
+// TestAgentsPage: docs/agents.md has every key of an agent with its type. The
+// page has the defaults that the test lists. Its examples together set every
+// field but Agent.Inert and use every key of the tables, so that no key is
+// missing. The loader knows each key of the tables, so that none is obsolete.
 func TestAgentsPage(t *testing.T) {
 	p := readPage(t, "docs/agents.md")
 	whole := p.examples(`name = "lead"`) + p.examples("[")
@@ -140,7 +140,7 @@ func TestAxe18Keys(t *testing.T) {
 		key := strings.Trim(row[0], "`")
 		keys[key] = true
 		if err := tryDate(t, key); err == nil || strings.Contains(err.Error(), "unknown key") {
-			t.Errorf("the page has the key %s, which is unknown: %v", key, err)
+			t.Errorf("the page has the key %s: got %v, want an error other than unknown key", key, err)
 		}
 		if strings.HasPrefix(row[1], "No effect yet") {
 			inert = append(inert, key)
@@ -152,7 +152,8 @@ func TestAxe18Keys(t *testing.T) {
 	}
 }
 
-// tryDate loads an agent that has a date as the value of a key.
+// tryDate loads an agent with a date as the value of a key. No key takes a
+// date, so an error other than "unknown key" shows that the key is known.
 func tryDate(t *testing.T, key string) error {
 	t.Helper()
 	_, err := loadAgent(t, "lead", key+" = 1979-05-27\n")
@@ -165,12 +166,12 @@ func checkKind(t *testing.T, key, kind string, load func(text string) error) {
 	t.Helper()
 	err := load(key + " = 1979-05-27\n")
 	if err == nil || strings.Contains(err.Error(), "unknown key") {
-		t.Errorf("the page has the key %s, which is unknown: %v", key, err)
+		t.Errorf("the page has the key %s: got %v, want an error other than unknown key", key, err)
 		return
 	}
-	article, rest, _ := strings.Cut(kind, " ")
+	first, rest, _ := strings.Cut(kind, " ")
 	if wants := err.Error(); !strings.Contains(wants, kind) &&
-		!strings.Contains(wants, "a "+article+" or a "+strings.TrimPrefix(rest, "or ")) {
+		!strings.Contains(wants, "a "+first+" or a "+strings.TrimPrefix(rest, "or ")) {
 		t.Errorf("%s: the page says %s, and the error is %v", key, kind, err)
 	}
 }
@@ -256,16 +257,18 @@ func TestToolsetsPage(t *testing.T) {
 	for _, row := range p.rows("| key | type | default | meaning |") {
 		keys[strings.Trim(row[0], "`")] = true
 	}
+	// act is the name of a tool. Any name will do.
 	for _, row := range p.rows("| key of `[tool.<name>]` |") {
 		keys["tool.act."+strings.Trim(row[0], "`")] = true
 	}
 	for key := range keys {
 		if _, err := load(key + " = 1979-05-27\n"); err == nil || strings.Contains(err.Error(), "unknown key") {
-			t.Errorf("the page has the key %s, which is unknown: %v", key, err)
+			t.Errorf("the page has the key %s: got %v, want an error other than unknown key", key, err)
 		}
 	}
 	for line := range strings.SplitSeq(p.examples("kind"), "\n") {
 		key, _, ok := strings.Cut(line, " = ")
+		// The JSON Schema of a tool's arguments has these keys.
 		ofSchema := key == "type" || key == "required"
 		known := keys[key] || keys["tool.act."+key] || keys["sandbox."+key] || ofSchema
 		if ok && !strings.HasPrefix(line, "[") && !known {
@@ -274,8 +277,8 @@ func TestToolsetsPage(t *testing.T) {
 	}
 }
 
-// TestConfigurationPage: docs/configuration.md has every key of config.toml,
-// with its type.
+// TestConfigurationPage: docs/configuration.md has every key of config.toml
+// with its type, the default of memory.store and the names of the providers.
 func TestConfigurationPage(t *testing.T) {
 	p := readPage(t, "docs/configuration.md")
 	example := p.examples("[")
@@ -292,7 +295,7 @@ func TestConfigurationPage(t *testing.T) {
 	}
 	missing := unset(reflect.ValueOf(g.Providers["openai"]), "Provider")
 	if missing != nil || g.Memory != configs.MemoryOnBus {
-		t.Errorf("the example does not set %v; memory.store is %s, want %s", missing, g.Memory, configs.MemoryOnBus)
+		t.Errorf("unset are %v, want none; memory.store is %s, want %s", missing, g.Memory, configs.MemoryOnBus)
 	}
 	plain, err := load("")
 	if err != nil {
@@ -323,8 +326,8 @@ func TestConfigurationPage(t *testing.T) {
 // of the connection flags and the worker flags.
 func TestEnvironmentPage(t *testing.T) {
 	p := readPage(t, "docs/configuration.md")
-	help := readPage(t, "cmd/internal/cli/dial.go").text + readPage(t, "cmd/internal/cli/worker.go").text
-	for _, name := range variables(help) {
+	source := readPage(t, "cmd/internal/cli/dial.go").text + readPage(t, "cmd/internal/cli/worker.go").text
+	for _, name := range variables(source) {
 		if !strings.Contains(p.text, "`"+name+"`") {
 			t.Errorf("docs/configuration.md does not name %s", name)
 		}
@@ -341,5 +344,6 @@ func variables(source string) []string {
 		}
 	}
 	slices.Sort(names)
+	// A name that ends in "_" is only the beginning of a name.
 	return slices.DeleteFunc(slices.Compact(names), func(s string) bool { return strings.HasSuffix(s, "_") })
 }

@@ -9,12 +9,12 @@ import (
 // Budget bounds the work of a run and all runs below it. A zero field sets no
 // bound.
 type Budget struct {
-	// Agents is the number of runs. The scope's own run is one of them.
+	// Agents is the number of runs. The budget's own run is one of them.
 	Agents int `json:"max_agents,omitzero"`
 	// Turns is the number of model calls.
 	Turns int `json:"max_turns,omitzero"`
-	// Tokens is the number of input and output tokens. It is checked before
-	// each model call, so calls in flight may go beyond it.
+	// Tokens is the number of input and output tokens. A worker reserves an
+	// estimate before each model call. A call may use more than that.
 	Tokens int `json:"max_tokens,omitzero"`
 	// ToolCalls is the number of tool runs.
 	ToolCalls int `json:"max_tool_calls,omitzero"`
@@ -65,9 +65,9 @@ func FormatScopes(scopes []Scope) string {
 	return strings.Join(out, "; ")
 }
 
-// ParseScopes parses the scopes of a run: its own and those of the runs above
-// it, the outermost first.
-func ParseScopes(text string, r Path) ([]Scope, error) {
+// ParseScopes parses the scopes of the run at path p: its own, if it has a
+// budget, and those of the runs above it, the outermost first.
+func ParseScopes(text string, p Path) ([]Scope, error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -77,9 +77,9 @@ func ParseScopes(text string, r Path) ([]Scope, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !s.Path.Covers(r) || len(scopes) > 0 && len(s.Path.s) <= len(scopes[len(scopes)-1].Path.s) {
-			return nil, fmt.Errorf("%s %s: %w: want runs above %s, the outermost first",
-				HeaderLimits, quote(text), ErrToken, r)
+		if !s.Path.Covers(p) || len(scopes) > 0 && len(s.Path.s) <= len(scopes[len(scopes)-1].Path.s) {
+			return nil, fmt.Errorf("%s %s: %w: want %s and runs above it, the outermost first",
+				HeaderLimits, quote(text), ErrToken, p)
 		}
 		scopes = append(scopes, s)
 	}

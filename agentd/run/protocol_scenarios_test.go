@@ -2,7 +2,8 @@ package run_test
 
 import "github.com/axebus/axe/subjects"
 
-// script lists the answers that the model of a run may give in a turn.
+// script lists the answers that the model of a run may give in a turn. The
+// parameter redelivered says that the turn's trigger is a redelivery.
 type script func(p subjects.Path, turn int, redelivered bool) []answer
 
 // scenario is a tree and the faults that may happen to it.
@@ -12,12 +13,13 @@ type scenario struct {
 	submitted bool
 	script    script
 	cancelAt  subjects.Path // the path that a person cancels
-	lag       bool          // reads come from followers
-	// deliveries that count against a trigger before it is poisoned; 0:
-	// never poisoned
+	lag       bool          // reads may come from replicas that lag
+	// a run is poisoned when more deliveries of its trigger count than
+	// this; 0: never
 	poison  int
-	workers int // in an exhaustive search, at least 2
-	may     budget
+	workers int // in an exhaustive search; 0: 2
+	// how often each event may happen
+	may budget
 }
 
 // rules are switches. Each takes away one rule of the protocol.
@@ -26,13 +28,14 @@ type rules struct {
 	noReread bool // acknowledge after a refused write
 	noFence  bool // write without a fence
 	noReply  bool // do not read the reply subject
-	// the first read of a call or of a redelivery may miss messages of the
-	// run
+	// under a call or a redelivered trigger, the first read may miss
+	// messages of the run
 	noLeader  bool
 	noCancels bool // ignore cancel messages
 	ackFirst  bool // acknowledge before the work
 }
 
+// final is an answer without calls. It ends the run.
 var final = answer{}
 
 // root makes a script of the root's answers. Its children answer at once.
@@ -55,8 +58,9 @@ func turns(answers ...answer) script {
 	})
 }
 
-// zombie makes a script of a root whose model gives another answer under a
-// redelivered trigger.
+// zombie makes a script of a root for a worker that outlives its lease. In turn
+// 1 the model answers first, and again under a redelivered trigger. Later turns
+// are final.
 func zombie(first, again answer) script {
 	return root(func(turn int, redelivered bool) []answer {
 		switch {
@@ -69,11 +73,12 @@ func zombie(first, again answer) script {
 	})
 }
 
-// scenarios are the trees of calls that the model covers.
+// scenarios lists the trees and the faults that the tests search.
 func scenarios() []scenario {
 	leaf, one := turns(), answer{calls: 1}
 	two := turns(answer{calls: 2})
 	seq := turns(answer{calls: 2, sequential: true})
+	// Turn 1 refuses both calls (bits 0 and 1), turn 2 the first one.
 	unknown := turns(answer{calls: 2, refused: 3}, answer{calls: 2, refused: 1})
 	either := root(func(turn int, _ bool) []answer {
 		if turn == 1 {

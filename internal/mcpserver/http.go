@@ -24,7 +24,8 @@ const (
 	headerVersion = "Mcp-Protocol-Version"
 	// headerSession has the session of a client of an earlier version.
 	headerSession = "Mcp-Session-Id"
-	// headerMethod has the method of a request since sessionless.
+	// headerMethod has the method of a request. Clients send it since version
+	// sessionless.
 	headerMethod = "Mcp-Method"
 	// listenMethod is the method of a request that waits for notifications.
 	listenMethod = "subscriptions/listen"
@@ -33,11 +34,13 @@ const (
 
 	// headerTimeout bounds the time in which a client sends its headers.
 	headerTimeout = 10 * time.Second
-	// closeTimeout bounds the wait for answers when the server stops.
+	// closeTimeout bounds the end of a server: the wait for answers, the
+	// pause of readTime and the end of the connections together.
 	closeTimeout = 5 * time.Second
-	// readTime is the time between the last answer and the end of the
-	// streams of notifications. A client that learns of that end first
-	// gives up the calls whose answers it has not read.
+	// readTime is the pause between the last answer and the end of the
+	// streams of notifications. In it the clients read their answers: a
+	// client whose stream has ended drops its unread calls. closeTimeout
+	// may cut the pause short.
 	readTime = 2 * time.Second
 	// sessionTimeout ends a session without requests.
 	sessionTimeout = 12 * time.Hour
@@ -92,14 +95,14 @@ func (s *Server) close(ctx context.Context, srv *http.Server) {
 
 // handler checks the requests, and hands each to the protocol's handler for the
 // version that the client speaks. Clients of earlier versions have sessions.
-// The requests that wait for notifications end with streams. All others are in
-// requests.
+// A request that waits for notifications ends when the context streams ends.
+// The set requests has each other request until its handler returns.
 func (s *Server) handler(streams context.Context, requests *busy, token string) http.Handler {
 	same := func(*http.Request) *mcp.Server { return s.mcp }
 	sessions := mcp.NewStreamableHTTPHandler(same, &mcp.StreamableHTTPOptions{
 		Logger: s.cfg.Log, SessionTimeout: sessionTimeout, EventStore: mcp.NewMemoryEventStore(nil),
 	})
-	single := mcp.NewStreamableHTTPHandler(same, &mcp.StreamableHTTPOptions{
+	stateless := mcp.NewStreamableHTTPHandler(same, &mcp.StreamableHTTPOptions{
 		Logger: s.cfg.Log, Stateless: true, PropagateRequestCancellation: true,
 	})
 	mux := http.NewServeMux()
@@ -114,11 +117,12 @@ func (s *Server) handler(streams context.Context, requests *busy, token string) 
 		}
 		if r.Header.Get(headerVersion) >= sessionless {
 			ctx = context.WithValue(ctx, connectionKey{}, true)
-			single.ServeHTTP(w, r.WithContext(ctx)) //nolint:contextcheck // it is the request's
+			stateless.ServeHTTP(w, r.WithContext(ctx)) //nolint:contextcheck // it is the request's
 			return
 		}
 		if r.Method == http.MethodDelete && r.Header.Get(headerSession) != "" {
-			// The session ends when its calls have ended.
+			// The client ends its session. The calls of the session end
+			// first.
 			s.calls.endSession(r.Header.Get(headerSession))
 		}
 		sessions.ServeHTTP(w, r.WithContext(ctx)) //nolint:contextcheck // it is the request's
@@ -126,22 +130,22 @@ func (s *Server) handler(streams context.Context, requests *busy, token string) 
 	return checkOrigin(checkToken(token, mux))
 }
 
-// connectionKey marks the context of a request that the client cancels by
-// closing the connection: this is how the protocol has it since 2026-07-28.
+// connectionKey marks the context of each request since version sessionless. A
+// client of such a version cancels a request by closing its connection.
 type connectionKey struct{}
 
-// endsWithConnection reports whether the end of a call's context may be that of
-// the connection.
+// endsWithConnection reports whether a call's context ends when the client's
+// connection ends.
 func endsWithConnection(ctx context.Context) bool { return ctx.Value(connectionKey{}) != nil }
 
-// checkOrigin refuses the requests of pages of other sites, with any method.
-// The protocol's handler refuses a name of another host at a local address,
-// against DNS rebinding.
+// checkOrigin refuses a request with any method that a page of another site
+// makes. Against DNS rebinding, the protocol's handler refuses a request to a
+// local address whose Host header names another host.
 func checkOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		checked := *r
-		checked.Method = http.MethodPost // the others count as safe
+		checked.Method = http.MethodPost // Check lets GET, HEAD and OPTIONS pass
 		if err := protection.Check(&checked); err != nil {
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return

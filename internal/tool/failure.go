@@ -8,7 +8,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 )
 
-// NotPermitted is the error of a call of an agent that a policy withholds.
+// NotPermitted is the error of a call of an agent that a policy forbids.
 func NotPermitted(agent string) string {
 	return fmt.Sprintf("agent %q is not permitted by policy", agent)
 }
@@ -28,8 +28,8 @@ func NoSupervisor(agent, problem string) string {
 	return fmt.Sprintf("the supervisor %s cannot be asked: %s", agent, cmp.Or(problem, "no worker serves it"))
 }
 
-// GivenUp is the error of a run with a trigger that was delivered too often. It
-// says how the deliveries ended that were made before it was given up.
+// GivenUp is the error of a poisoned run: its trigger was delivered too often.
+// The error says how the deliveries ended.
 func GivenUp(deliveries int, r run.Returns) string {
 	text := fmt.Sprintf("given up after %d deliveries of the message that moves it: ", deliveries)
 	silent := max(0, deliveries-r.Failed-r.Excused)
@@ -48,14 +48,15 @@ func GivenUp(deliveries int, r run.Returns) string {
 	return text
 }
 
-// Unsettled is the error of a tool run that reached its deadline while a person
-// was to settle its call. Unknown says that the call may have taken effect.
+// Unsettled is the error of a tool run that reached its deadline before a
+// person settled its call. The parameter unknown says that the call may have
+// taken effect.
 func Unsettled(timeout, unknown string) string {
 	return timeout + ": no person has settled the call: " + unknown
 }
 
-// Unanswered is the error of a tool run that reached its deadline while a
-// person was to answer its tool. Question says what the tool asks.
+// Unanswered is the error of a tool run that reached its deadline before a
+// person answered its tool. The parameter question has the tool's question.
 func Unanswered(timeout, question string) string {
 	return timeout + ": no person has answered: " + question
 }
@@ -66,9 +67,9 @@ func TaskExpired(ttl time.Duration) string {
 	return fmt.Sprintf("the server keeps its task for %v only, and has not ended it", ttl)
 }
 
-// TaskCancelled is the error of a tool run with a task that had not ended at
-// the end of the wait. Unreached says why the last poll got no answer, nil if
-// it got one.
+// TaskCancelled is the error of a tool run whose task had not ended at the end
+// of the wait. The parameter why says which wait ended. The parameter unreached
+// is the error of the last poll, nil if the server answered.
 func TaskCancelled(why string, unreached error) string {
 	why += ": the task was cancelled, and may have taken effect"
 	if unreached != nil {
@@ -83,8 +84,8 @@ func NoPerson(question string) string {
 	return question + ": nobody can answer it here"
 }
 
-// Unapproved is the error of a run that reached its deadline while a person was
-// to approve of its turn.
+// Unapproved is the error of a run that reached its deadline before a person
+// approved its turn.
 func Unapproved(timeout string) string {
 	return timeout + ": nobody had approved of what it was about to do"
 }
