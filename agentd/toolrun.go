@@ -250,8 +250,7 @@ func (r *toolRun) asksPerson() bool {
 
 // hold puts on the log that the run waits for a person. The end or the form of
 // the entry says why. The entry fences every other worker: none of them begins
-// the tool, and the outcome of a late original is written anew (publish). The
-// wait ends shortly before the deadline, so that the caller still learns how.
+// the tool, and the outcome of a late original is written anew (publish).
 func (r *toolRun) hold(ctx context.Context, e run.Entry) (result, error) {
 	x := r.x
 	e.Kind, e.Until = run.EntryHeld, x.clock().Now().Add(timeForTool(x))
@@ -322,6 +321,16 @@ func timeForTool(x *execution) time.Duration {
 	return left - min(toolMargin, left/10)
 }
 
+// timeForCall returns the time that is left for a call of a tool that has taken
+// some time already. The tool's own timeout bounds it, too.
+func timeForCall(x *execution, taken time.Duration) time.Duration {
+	left := timeForTool(x)
+	if own := x.state.Input.Tool.Timeout; own > 0 {
+		left = min(left, own-taken)
+	}
+	return left
+}
+
 // call calls the tool and returns its outcome. Stopped is the reason if the
 // tool was stopped for another reason than its time. The outcome then has the
 // output of the tool until then. If the tool asks for input, r.form has its
@@ -329,10 +338,7 @@ func timeForTool(x *execution) time.Duration {
 // nothing then.
 func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	x := r.x
-	left := timeForTool(x)
-	if own := x.state.Input.Tool.Timeout; own > 0 {
-		left = min(left, own)
-	}
+	left := timeForCall(x, 0)
 	working, done := watched(ctx, x)
 	timed, stop := context.WithTimeoutCause(working, left, errToolTime)
 	w, addr := x.w, x.run // the timer reads nothing of x

@@ -39,11 +39,7 @@ func taskEffect(s run.State) run.ToolEffect {
 // finds the log moved on cannot go on with the task, and ends it.
 func (r *toolRun) storeTask(ctx context.Context) (result, error) {
 	x := r.x
-	left := timeForTool(x)
-	if own := x.state.Input.Tool.Timeout; own > 0 {
-		left = min(left, own-time.Since(r.began))
-	}
-	until := x.clock().Now().Add(left)
+	until := x.clock().Now().Add(timeForCall(x, time.Since(r.began)))
 	res, err := x.appendEntry(ctx, run.Entry{Kind: run.EntryTask, Task: r.task, Until: until})
 	if res.conflict {
 		cancelTask(ctx, x, r.task.ID)
