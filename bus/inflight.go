@@ -136,10 +136,14 @@ func (f *inflight) reconnected() {
 // answer has come from a server that was reachable since the request was made.
 func (c *Conn) Interruptions() uint64 { return c.nc.Stats().Reconnects + c.inflight.repeats.Load() }
 
-// retry makes attempts until one is final, or until ctx ends. Between two
-// attempts it pauses for 50 ms at first, and for twice as long each time, up to
-// 2 s. A new connection ends a pause.
+// retry makes attempts until one is final, or until ctx ends. It makes none if
+// ctx has ended before: an attempt may return an answer that came before it
+// looked at ctx. Between two attempts retry pauses for 50 ms at first, and for
+// twice as long each time, up to 2 s. A new connection ends a pause.
 func (f *inflight) retry(ctx context.Context, attempt func() (again bool, err error)) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	for delay := 50 * time.Millisecond; ; delay = min(2*delay, 2*time.Second) {
 		again, err := attempt()
 		if !again {

@@ -108,6 +108,41 @@ func TestLostAnswersAreAskedForAgain(t *testing.T) {
 	}
 }
 
+// TestEndedContextSendsNothing: with a context that has ended, a read sends no
+// request, and a write stores nothing. The errors are the cause of the end.
+func TestEndedContextSendsNothing(t *testing.T) {
+	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	conn := openT(t, Dial{URL: server.URL()}, true)
+	lead := agentT(t, "lead")
+	tree, err := subjects.ParseTree("tree")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := conn.Space().Run(lead, tree, subjects.Root)
+	memory := conn.Memory()
+	if _, err := memory.Values(t.Context(), lead); err != nil {
+		t.Fatal(err)
+	}
+	over := errors.New("over")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(over)
+	reads := conn.Stats().Reads
+	_, _, first := conn.First(ctx, r.Call())
+	_, values := memory.Values(ctx, lead)
+	_, write := conn.Write(ctx, Message{Subject: r.Call()})
+	for what, err := range map[string]error{"first": first, "values": values, "write": write} {
+		if !errors.Is(err, over) {
+			t.Errorf("%s: error %v, want that of the context", what, err)
+		}
+	}
+	if n := conn.Stats().Reads - reads; n != 0 {
+		t.Errorf("%d reads were sent, want none", n)
+	}
+	if _, stored, err := conn.First(t.Context(), r.Call()); err != nil || stored {
+		t.Errorf("the call is stored: %v (%v), want not", stored, err)
+	}
+}
+
 // TestFeedSurvivesReconnect: a feed goes on after the connection was down for
 // longer than a pull request lasts at the server.
 func TestFeedSurvivesReconnect(t *testing.T) {
