@@ -61,13 +61,23 @@ func TestArtifactKeepsItsBytes(t *testing.T) {
 	}
 }
 
-// TestArtifactRace: twenty writers store different bytes under one name.
-// Exactly one succeeds. The others get an ArtifactTakenError.
+// TestArtifactRace: twenty writers store different bytes under one name. All of
+// them have found the name free. Exactly one succeeds. The others get an
+// ArtifactTakenError.
 func TestArtifactRace(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	all := ArtifactsOf(c, artifactTree(t))
-	var writers sync.WaitGroup
+	var writers, looked sync.WaitGroup
 	errs := make([]error, 20)
+	looked.Add(len(errs))
+	c.cfg.Intercept = func(p Point) error {
+		// Each writer has one chunk, which it writes after its look.
+		if p.Op == "write" && !p.After && strings.HasPrefix(p.Subject, objectSubject(c.cfg.Space, "C", "")) {
+			looked.Done()
+			looked.Wait()
+		}
+		return nil
+	}
 	for i := range errs {
 		writers.Go(func() {
 			_, errs[i] = all.Store(t.Context(), Artifact{Name: "a"}, bytes.Repeat([]byte{byte(i)}, i+1))

@@ -75,6 +75,26 @@ func TestApprovedWithArguments(t *testing.T) {
 	}
 }
 
+// TestApprovalOfAnotherTurn: an approval or a denial that names a turn decides
+// about no other turn. One that names none decides about the held turn.
+func TestApprovalOfAnotherTurn(t *testing.T) {
+	held := heldTurn(t)
+	for _, test := range []struct {
+		turn    int
+		decides bool
+	}{{0, true}, {1, true}, {2, false}} {
+		for _, approve := range []bool{true, false} {
+			s, err := held.Apply(run.Approved{
+				Meta: run.Meta{Seq: 3, Time: epoch}, Approval: run.Approval{Turn: test.turn, Approve: approve},
+			})
+			if decided := s.Phase != run.Held; err != nil || decided != test.decides {
+				t.Errorf("turn %d, approve %t: decided %t, error %v; want decided %t",
+					test.turn, approve, decided, err, test.decides)
+			}
+		}
+	}
+}
+
 // TestApprovedByAPersonAlone: a supervisor pauses a turn that a person has to
 // approve, and no person decides in time. If silence approves for the
 // supervisor, the turn is held on: silence never approves for the agent's file.
