@@ -19,27 +19,27 @@ import (
 
 // callChildren publishes, together, the calls that are due, the timer of the
 // turn, and the messages for which the turn does not wait: forks, mail and
-// kills.
-func (r *loadedRun) callChildren(ctx context.Context, e run.CallChildren) error {
+// kills. If the timer may come later, the execution keeps it (execution.late).
+func callChildren(ctx context.Context, x *execution, e run.CallChildren) error {
 	var out outbox
-	r.addUnawaited(&out, e)
+	x.addUnawaited(&out, e)
 	for _, c := range e.Children {
-		m, _, err := r.callMessage(e.Turn, c)
+		m, _, err := x.callMessage(e.Turn, c)
 		out.add(m, err)
 	}
-	if !e.Timer.IsZero() {
-		turn := e.Turn
-		if r.coveredByOwnTimer(e.Timer) {
-			turn = 0
-		}
-		out.add(timer(r.run, turn, e.Timer), nil)
+	switch {
+	case e.Timer.IsZero() || x.coveredByOwnTimer(e.Timer):
+	case mayPutOff(x, e.Timer):
+		x.late = turnTimer(x, e.Turn, e.Timer)
+	default:
+		out.add(timer(x.run, e.Turn, e.Timer), nil)
 	}
-	if err := out.write(ctx, r.w); err != nil {
+	if err := out.write(ctx, x.w); err != nil {
 		return err
 	}
 	for _, c := range slices.Concat(e.Children, e.Forks) {
-		if child, err := childRun(r.run, e.Turn, c); err == nil {
-			r.w.warnUnserved(ctx, child)
+		if child, err := childRun(x.run, e.Turn, c); err == nil {
+			x.w.warnUnserved(ctx, child)
 		}
 	}
 	return nil
@@ -147,11 +147,17 @@ func (r *loadedRun) coveredByOwnTimer(at time.Time) bool {
 func (w *Worker) writeAll(ctx context.Context, ms []bus.Message) error {
 	var failed []error
 	for _, err := range w.conn.WriteAll(ctx, ms) {
-		if _, there := errors.AsType[*bus.ConflictError](err); err != nil && !there {
-			failed = append(failed, err)
-		}
+		failed = append(failed, unlessThere(err))
 	}
 	return errors.Join(failed...)
+}
+
+// unlessThere returns the error of a write, nil if the message was there.
+func unlessThere(err error) error {
+	if _, there := errors.AsType[*bus.ConflictError](err); there {
+		return nil
+	}
+	return err
 }
 
 // cancelBelow writes the cancel messages of children and forks. It does not

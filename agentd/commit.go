@@ -23,14 +23,16 @@ func (x *execution) appendEntry(ctx context.Context, e run.Entry) (result, error
 	if err != nil {
 		return result{}, err
 	}
-	disarm, _ := x.needlessTimers(false)
+	timer, _ := x.needlessTimers(false)
 	if e.Kind == run.EntryStarted && x.state.Hold != nil {
-		disarm = x.run.Timer(0) // of the wait for a person
+		timer = x.run.Timer(0) // of the wait for a person
 	}
+	needless := removeTimers(x.w.late, timer)
 	seq, err := x.w.conn.Write(ctx, bus.Message{
 		Subject: x.run.Log(), Body: body, Header: schema(),
-		Fence: bus.After(x.run.Log(), x.state.LogSeq), Disarm: disarm, Dated: x.clock().Now(),
+		Fence: bus.After(x.run.Log(), x.state.LogSeq), Disarm: needless.disarm, Dated: x.clock().Now(),
 	})
+	needless.end(ctx, err == nil)
 	return unlessRefused(result{minSeq: seq}, err)
 }
 

@@ -21,9 +21,9 @@ const busRetryDelay = time.Second
 const slotWait = 100 * time.Millisecond
 
 // submissionLease is the lease of a submission's first delivery. It is short,
-// because a worker forwards a submission as soon as it has it. A second worker
-// finds the call there.
-const submissionLease = time.Second
+// because a worker forwards a submission as soon as it has it, and sets the
+// root's timer after timerDelay. A second worker finds the call there.
+const submissionLease = timerDelay * 3 / 2
 
 // maxSubmissions is the number of submissions that a worker handles at a time.
 const maxSubmissions = 64
@@ -58,12 +58,33 @@ func (w *Worker) serveShared(ctx, work context.Context, c bus.ConsumerConfig) {
 	w.pullInbound(ctx, work, activeAgents{w}.opens(c), sharedPerRequest, func() {})
 }
 
+// submissionConsumer is the consumer of tasks from outside.
+func submissionConsumer(s subjects.Space) bus.ConsumerConfig {
+	return bus.ConsumerConfig{
+		Stream: "SUBMIT", Name: "submissions", Filters: []string{s.Submissions()}, FirstLease: submissionLease,
+	}
+}
+
+// removeForwarded removes the submissions that workers have acknowledged, a
+// second after one was, until ctx ends.
+func removeForwarded(ctx context.Context, w *Worker) error {
+	for {
+		select {
+		case <-w.forwarded:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		_ = pause.For(ctx, time.Second)
+		err := activeAgents{w}.consumers().RemoveAcknowledged(ctx, submissionConsumer(w.conn.Space()))
+		if err != nil {
+			w.log.DebugContext(ctx, "submissions not removed", slog.Any(keyError, err))
+		}
+	}
+}
+
 // serveSubmissions takes tasks from outside.
 func (w *Worker) serveSubmissions(ctx, work context.Context) {
-	c := bus.ConsumerConfig{
-		Stream: "SUBMIT", Name: "submissions", Filters: []string{w.conn.Space().Submissions()},
-		FirstLease: submissionLease,
-	}
+	c := submissionConsumer(w.conn.Space())
 	room := make(chan struct{}, maxSubmissions)
 	w.withFeed(ctx, activeAgents{w}.opens(c), func() int { return submissionsPerRequest }, func(feed *bus.Feed) error {
 		d, err := feed.Next(ctx)

@@ -42,6 +42,9 @@ type execution struct {
 	// attemptID is the id of this execution's attempt at its tool, ""
 	// before it has one.
 	attemptID string
+	// late is a timer that is put off. The trigger is acknowledged once it
+	// is set, or needless. It is nil without one.
+	late *lateTimer
 	// sentEntry is the last log index of which the side effects (messages,
 	// forks, kills, idle notices) were published under this trigger.
 	sentEntry int
@@ -99,6 +102,11 @@ func (r *loadedRun) handle(ctx context.Context, batch []*trigger) error {
 			}
 			failed = err
 			x.letGo(ctx, err, x)
+			continue
+		}
+		if x.late != nil {
+			r.w.release(x.t)
+			r.w.late.putOff(x.late)
 			continue
 		}
 		r.w.acknowledge(ctx, x.t)
@@ -254,7 +262,7 @@ func (x *execution) carryOut(ctx context.Context, e run.Effect) (result, error) 
 	case run.CallTool:
 		return runTool(ctx, x)
 	case run.CallChildren:
-		return finished, x.callChildren(ctx, e)
+		return finished, callChildren(ctx, x, e)
 	case run.CancelBelow:
 		return finished, x.cancelBelow(ctx, e.Below, e.End)
 	case run.StopBelow:

@@ -24,20 +24,15 @@ func (x *execution) publishOutcome(ctx context.Context, o run.Outcome) (result, 
 		return finished, nil
 	}
 	o = x.withTotals(o)
-	// A write removes one timer.
 	turn, own := x.needlessTimers(true)
+	needless := removeTimers(x.w.late, own, turn)
 	o, res, err := x.w.publishOutcome(ctx, outcomeTarget{
-		run: x.run, reply: reply, fence: bus.After(x.run.Log(), x.state.LogSeq), disarm: cmp.Or(own, turn),
+		run: x.run, reply: reply, fence: bus.After(x.run.Log(), x.state.LogSeq), disarm: needless.disarm,
 		inbox: x.header.Reply,
 	}, o)
+	needless.end(ctx, err == nil && res.done)
 	if err != nil || !res.done {
 		return res, err
-	}
-	if own != "" && turn != "" {
-		// A timer that is left fires without an effect.
-		if err := bus.RemoveTimer(ctx, x.w.conn, turn); err != nil {
-			x.w.log.DebugContext(ctx, "timer not removed", slog.String(keySubject, turn), slog.Any(keyError, err))
-		}
 	}
 	if x.state, err = x.state.Apply(run.OutcomeStored{Outcome: o}); err != nil {
 		return res, err

@@ -12,16 +12,22 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
 // submitted handles the delivery of a submission.
 func (w *Worker) submitted(ctx context.Context, d *bus.Delivery) {
-	err := w.forward(ctx, d)
-	if err == nil {
-		err = d.Ack()
-	} else {
+	late, err := w.forward(ctx, d)
+	switch {
+	case err != nil:
 		err = errors.Join(err, d.Nak(busRetryDelay))
+	case late != nil:
+		late.held = d
+		w.late.putOff(late)
+	default:
+		err = d.Ack()
+		pause.Notify(w.forwarded)
 	}
 	if err != nil {
 		w.log.WarnContext(ctx, "submission not forwarded", slog.String(keySubject, d.Subject), slog.Any(keyError, err))
@@ -31,10 +37,11 @@ func (w *Worker) submitted(ctx context.Context, d *bus.Delivery) {
 // forward turns a submission into the call of a root, or into a failed result.
 // A submission with a malformed subject becomes a dead letter. A second
 // submission with the same id makes no second call, because the fence of the
-// call refuses it. After an error the submission is tried again.
-func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
+// call refuses it. After an error the submission is tried again. The timer of
+// the root is returned if it may come later.
+func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (*lateTimer, error) {
 	if err := w.conn.Clocks.Submissions().Settle(ctx, d); err != nil {
-		return err
+		return nil, err
 	}
 	at, err := w.conn.Space().Parse(d.Subject)
 	if err != nil {
@@ -42,14 +49,14 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 		// for a result.
 		key, failed := subjects.ParseTree(bus.NewID())
 		if failed != nil {
-			return failed
+			return nil, failed
 		}
-		return w.deadLetter(ctx, w.conn.Space().DeadSubmission(key), d, err.Error())
+		return nil, w.deadLetter(ctx, w.conn.Space().DeadSubmission(key), d, err.Error())
 	}
 	r := at.Run
 	task, err := w.conn.Load(ctx, d.Stored)
 	if err != nil && !errors.Is(err, bus.ErrObjectGone) && !errors.Is(err, bus.ErrTooLarge) {
-		return err
+		return nil, err
 	}
 	dated := w.conn.Clocks.Of(r).Now()
 	header, asked, invalid := w.rootHeader(r, d)
@@ -61,40 +68,47 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) error {
 		invalid = errors.New("the task is not UTF-8 text")
 	}
 	if invalid != nil {
-		return w.refuseSubmission(ctx, r, run.Failure(run.KindError, "submission refused: %v", invalid))
+		return nil, w.refuseSubmission(ctx, r, run.Failure(run.KindError, "submission refused: %v", invalid))
 	}
 	c, refusal, err := w.checkRoot(ctx, r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if refusal != nil {
-		return w.refuseSubmission(ctx, r, *refusal)
+		return nil, w.refuseSubmission(ctx, r, *refusal)
 	}
 	header.Deadline = rootDeadline(w, r, d, cmp.Or(asked, c.timeout()))
 	body, err := json.Marshal(run.Input{Task: string(task)})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return w.callRoot(ctx, r, header.Deadline, bus.Message{
 		Subject: r.Call(), Header: header.Pairs(), Body: body, Fence: bus.After(r.Call(), 0), Dated: dated,
 	})
 }
 
-// callRoot writes the call and the timer of a root. A call that is there stays,
-// and gets its timer. A call that is too large becomes a failed result.
-func (w *Worker) callRoot(ctx context.Context, r subjects.Run, deadline time.Time, call bus.Message) error {
+// callRoot writes the call of a root, and returns its timer. A call that is
+// there stays, and gets its timer. A call that is too large becomes a failed
+// result.
+func (w *Worker) callRoot(
+	ctx context.Context, r subjects.Run, deadline time.Time, call bus.Message,
+) (*lateTimer, error) {
 	_, err := w.conn.Write(ctx, call)
 	if _, there := errors.AsType[*bus.ConflictError](err); there {
-		return w.setRootTimer(ctx, r)
+		return nil, w.setRootTimer(ctx, r)
 	}
 	if errors.Is(err, bus.ErrTooLarge) {
-		return w.refuseSubmission(ctx, r, run.Failure(run.KindError, "%v", err))
+		return nil, w.refuseSubmission(ctx, r, run.Failure(run.KindError, "%v", err))
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	w.warnUnserved(ctx, r)
-	return w.writeAll(ctx, []bus.Message{timer(r, 0, deadline)})
+	t := rootTimer(w, r, deadline)
+	if w.conn.Clocks.Of(r).Until(deadline) > 2*timerDelay {
+		return t, nil
+	}
+	return nil, w.writeAll(ctx, []bus.Message{t.message})
 }
 
 // rootHeader returns the header of a root's call, without the deadline, and the
@@ -195,7 +209,7 @@ func (w *Worker) setRootTimer(ctx context.Context, r subjects.Run) error {
 		return nil //nolint:nilerr // a malformed call is refused where it is served
 	}
 	deadline = deadline.Add(w.conn.Clocks.Of(r).Shift(call))
-	return w.writeAll(ctx, []bus.Message{timer(r, 0, deadline)})
+	return w.writeAll(ctx, []bus.Message{rootTimer(w, r, deadline).message})
 }
 
 // refuseSubmission writes the failed result of a submission that never becomes

@@ -44,6 +44,9 @@ type Worker struct {
 	checks       servedChecks
 	activity     *activity
 	trees        *treeLog
+	late         *lateTimers
+	// forwarded is ready when a submission was acknowledged.
+	forwarded chan struct{}
 
 	// polling is full while one agent is polled for a call for a last slot.
 	polling chan struct{}
@@ -100,6 +103,8 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 		queues: map[subjects.Run]*runQueue{},
 	}
 	w.toolsets = newToolsets(w)
+	w.late = newLateTimers(w)
+	w.forwarded = make(chan struct{}, 1)
 	return w, nil
 }
 
@@ -137,6 +142,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		conn: w.conn, log: w.log, longest: w.cfg.Timeout, removed: w.cache.clear,
 	}
 	base.Go(func() error { return streams.run(work) })
+	base.Go(func() error { return w.late.run(work) })
+	base.Go(func() error { return removeForwarded(work, w) })
 	// These three end after the last request has ended.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	base.Go(func() error { return w.limiters.Run(serving) })
@@ -208,6 +215,7 @@ func (w *Worker) work(ctx, work context.Context, abort context.CancelCauseFunc) 
 	pulls.Wait()
 	w.giveBackAll(work)
 	w.handlers.Wait()
+	w.late.setAll(work)
 	w.trees.endWindow(ctx)
 	w.pullFailures.flush()
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)

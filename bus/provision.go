@@ -76,13 +76,15 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	return c.Provisioned(ctx)
 }
 
-// submitStream returns the configuration of the stream of submissions.
+// submitStream returns the configuration of the stream of submissions. Workers
+// remove the acknowledged ones together: a stream that removed each with its
+// acknowledgement would write to its disk for each. Earlier versions made such
+// a stream, a work queue, which serves as well.
 func submitStream(sp subjects.Space, p Provision) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        sp.Name("SUBMIT"),
 		Description: "Tasks from outside, until a worker has made them runs",
 		Subjects:    []string{sp.Submissions()},
-		Retention:   jetstream.WorkQueuePolicy,
 		MaxAge:      p.MaxAge,
 		Duplicates:  min(dedupe, p.MaxAge),
 		Replicas:    p.Replicas,

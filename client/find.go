@@ -194,6 +194,10 @@ func (c *Client) readResult(ctx context.Context, root subjects.Run) (bus.Stored,
 
 // Queued reports whether a tree is a submission that no worker has taken yet.
 func (c *Client) Queued(ctx context.Context, tree subjects.Tree) (bool, error) {
+	f, err := c.lookupRoot(ctx, tree)
+	if err != nil || !f.root.Agent.IsZero() {
+		return false, err
+	}
 	_, ok, err := c.conn.QueuedSubmission(ctx, c.conn.Space().SubmissionOf(tree))
 	return ok, err
 }
