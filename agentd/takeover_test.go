@@ -114,7 +114,7 @@ func TestSubmissionOfADeadWorker(t *testing.T) {
 				}
 				h.startWorker("successor", workerOptions{})
 				h.expectCompleted(r, "done")
-				h.tookAtMost(from, 2*time.Second)
+				h.tookAtMost(from, 2500*time.Millisecond)
 				time.Sleep(time.Minute)
 				if n := h.countRuns(r); n != 1 || len(h.requests("lead")) != 1 {
 					t.Errorf("%d runs and %d requests, want 1 and 1", n, len(h.requests("lead")))

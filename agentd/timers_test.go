@@ -13,10 +13,17 @@ import (
 // behind, with and without a timeout for its calls.
 func TestTimersAreDisarmed(t *testing.T) {
 	t.Parallel()
-	for name, timeout := range map[string]int{"none": 0, "timeout": 60} {
+	for name, test := range map[string]struct {
+		timeout int // in seconds
+		slow    bool
+	}{"none": {0, false}, "timeout": {60, false}, "slow": {0, true}, "slow with a timeout": {60, true}} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
-				h.agents = levels(3, func(a *configs.Agent) { a.SubAgentsConf.Timeout = timeout })
+				h.agents = levels(3, func(a *configs.Agent) { a.SubAgentsConf.Timeout = test.timeout })
+				if test.slow {
+					// Longer than a worker puts off a timer.
+					h.models["tree"] = delayed(5*time.Second, h.tree.respond)
+				}
 				w := h.startWorker("w", workerOptions{})
 				r := h.submit("a0", "L")
 				h.expectAnswer(h.awaitOutcome(r, time.Hour), 2)
