@@ -10,21 +10,24 @@ import (
 	"github.com/axebus/axe/bus"
 )
 
-// Volume is the size of the streams of runs.
+// Volume is the size of the streams of runs and submissions.
 type Volume struct {
-	// Last is the number of messages that were ever stored: the sum of the
-	// streams' last sequences.
+	// Last is the number of messages of runs that were ever stored: the sum
+	// of the streams' last sequences.
 	Last uint64
+	// Submitted is the number of submissions that were ever stored.
+	Submitted uint64
 	// Bytes is the size of the messages that are still stored.
 	Bytes     uint64
 	Consumers int
 }
 
-// VolumeOf returns the size of the streams of runs, as their leaders count. The
-// error is bus.ErrNoStream if there are none.
+// VolumeOf returns the size of the streams, as their leaders count. The error
+// is bus.ErrNoStream if there are none.
 func VolumeOf(ctx context.Context, conn *bus.Conn) (v Volume, err error) {
 	_, js := conn.NATS()
-	for _, name := range names(conn) {
+	submissions := conn.Space().Name("SUBMIT")
+	for _, name := range append(names(conn), submissions) {
 		s, err := js.Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			return Volume{}, bus.ErrNoStream
@@ -33,6 +36,10 @@ func VolumeOf(ctx context.Context, conn *bus.Conn) (v Volume, err error) {
 			return Volume{}, fmt.Errorf("stream %s: %w", name, err)
 		}
 		state := s.CachedInfo().State
+		if name == submissions {
+			v.Submitted = state.LastSeq
+			continue
+		}
 		v.Last += state.LastSeq
 		v.Bytes += state.Bytes
 		v.Consumers += state.Consumers

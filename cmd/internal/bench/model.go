@@ -28,6 +28,7 @@ func agents(model string, extra int) []configs.Agent {
 	for _, n := range fans {
 		all = append(all, define(fmt.Sprint("fan", n), fmt.Sprint("call leaf ", n), "leaf"))
 	}
+	all = append(all, define("parent", "call leaf 1", "leaf"))
 	for level := range treeDepth {
 		below := fmt.Sprint("tree", level+1)
 		all = append(all, define(fmt.Sprint("tree", level), fmt.Sprint("call ", below, " ", treeFan), below))

@@ -257,21 +257,49 @@ func (s *testbed) newRoot(agent string) (r subjects.Run, err error) {
 	return s.space.Run(a, id, subjects.Root), err
 }
 
-// call calls a run and waits for the body of its outcome.
-func (s *testbed) call(ctx context.Context, r subjects.Run, head subjects.Header) ([]byte, error) {
+// await returns a channel for the body of the outcome at a subject.
+func (s *testbed) await(reply string) <-chan []byte {
 	done := make(chan []byte, 1)
 	s.mu.Lock()
-	s.waits[head.Reply] = done
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	s.waits[reply] = done
+	return done
+}
+
+// call calls a run and waits for the body of its outcome.
+func (s *testbed) call(ctx context.Context, r subjects.Run, head subjects.Header) ([]byte, error) {
+	done := s.await(head.Reply)
 	if err := s.storeCall(ctx, r, head); err != nil {
 		return nil, err
 	}
+	return receive(ctx, done)
+}
+
+func receive(ctx context.Context, done <-chan []byte) ([]byte, error) {
 	select {
 	case body := <-done:
 		return body, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// submit submits a task to an agent, and waits for the outcome of the tree.
+func (s *testbed) submit(ctx context.Context, agent string) error {
+	r, err := s.newRoot(agent)
+	if err != nil {
+		return err
+	}
+	done := s.await(s.space.Result(r.Agent, r.Tree))
+	_, err = s.conn.Write(ctx, bus.Message{Subject: s.space.Submit(r.Agent, r.Tree), Body: []byte("hello")})
+	if err != nil {
+		return err
+	}
+	body, err := receive(ctx, done)
+	if err == nil && !bytes.Contains(body, []byte(`"status":"completed"`)) {
+		err = fmt.Errorf("%s: %s", r, body)
+	}
+	return err
 }
 
 // storeCall stores the call of a run.
@@ -318,6 +346,7 @@ func (m *meter) add(before, after meter) {
 	m.workers.CPU += after.workers.CPU - before.workers.CPU
 	m.workers.Read += after.workers.Read - before.workers.Read
 	m.Last += after.Last - before.Last
+	m.Submitted += after.Submitted - before.Submitted
 	m.Bytes += after.Bytes - before.Bytes
 	m.server.Peak = max(m.server.Peak, after.server.Peak)
 	m.workers.Peak = max(m.workers.Peak, after.workers.Peak)

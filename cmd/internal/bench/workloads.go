@@ -30,6 +30,7 @@ var workloads = []workload{
 		leaves, false,
 	},
 	{"fan-out", "a parent with 10, 100 and 1,000 children", fanOut, false},
+	{"roots", "1,000 submissions at once: of leaves, in turn with raw requests, and of parents", roots, false},
 	{
 		"tree", "a tree of 156 runs with the model behind HTTP, in turn with as many raw requests and HTTP calls",
 		tree, false,
@@ -105,6 +106,35 @@ func leaves(ctx context.Context, s *testbed) (ms []Metric, err error) {
 	return ms, nil
 }
 
+// submissions is the number of submissions at once.
+const submissions = 1000
+
+// roots compares leaves that are submitted, all at once, with raw requests, and
+// measures parents with one child.
+func roots(ctx context.Context, s *testbed) (ms []Metric, err error) {
+	if err := s.startWorkers(ctx, 1, false, rawServers{Name: "roots", N: s.cfg.Slots}); err != nil {
+		return nil, err
+	}
+	submits := func(agent string) *runner {
+		return &runner{do: func(ctx context.Context) error { return s.submit(ctx, agent) }}
+	}
+	leaf, parent, raw := submits("leaf"), submits("parent"), &runner{do: s.asks("roots")}
+	if err := s.compare(ctx, submissions, leaf, raw); err != nil {
+		return nil, err
+	}
+	if err := s.compare(ctx, submissions/2, parent); err != nil {
+		return nil, err
+	}
+	stored := func(r *runner) float64 { return r.perRun(float64(r.used.Last + r.used.Submitted)) }
+	return []Metric{
+		rate("roots", leaf.rate()), rate("raw", raw.rate()), ratio("roots, of raw", leaf.rate()/raw.rate()),
+		rate("parents of one child", parent.rate()),
+		count("stored messages for each root, its submission with it", stored(leaf)).atMost(3.1),
+		count("stored messages for each parent, its submission with it", stored(parent)),
+		leaf.cpu("CPU time of the worker for 1,000 roots", leaf.used.workers),
+	}, nil
+}
+
 // compareSizes starts a worker and compares the sizes of a shape. An agent's
 // name is the shape and the size.
 func (s *testbed) compareSizes(ctx context.Context, shape string, sizes []int) (all []*runner, err error) {
@@ -125,11 +155,11 @@ func fanOut(ctx context.Context, s *testbed) (ms []Metric, err error) {
 	for i, n := range fans {
 		r, name := all[i], fmt.Sprintf("%d children", n)
 		// There are the root's call and outcome, n outcomes, and the
-		// turn: its entry, n calls and its timer.
+		// turn: its entry and n calls.
 		extra := r.perRun(float64(r.used.Last)) - float64(2+2*n)
 		read := r.perRun(float64(r.used.workers.Read)) / float64(n)
 		ms = append(ms, duration(name+", p50", r.quantile(.5)),
-			count(name+": messages of the turn, beyond one for each call", extra).exactly(2),
+			count(name+": messages of the turn, beyond one for each call", extra).exactly(1),
 			count(name+": messages read for each reply", read).atMost(1.1))
 	}
 	last := len(all) - 1
