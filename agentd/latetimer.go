@@ -114,8 +114,37 @@ func newLateTimers(w *Worker) *lateTimers {
 func (l *lateTimers) putOff(t *lateTimer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t.due = time.Now().Add(timerDelay)
 	l.bySubject[t.message.Subject] = t
+	l.enqueue(t)
+}
+
+// expect announces the timer of a root that is about to be called. It is not
+// set before putOffExpected. But the root may end first, since a worker may
+// have its call before the caller learns that the call is stored. expect returns
+// false if there is a timer already, of an earlier delivery.
+func (l *lateTimers) expect(t *lateTimer) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bySubject[t.message.Subject] != nil {
+		return false
+	}
+	l.bySubject[t.message.Subject] = t
+	return true
+}
+
+// putOffExpected is putOff for a timer that was announced, unless the root has
+// ended since.
+func (l *lateTimers) putOffExpected(t *lateTimer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bySubject[t.message.Subject] == t {
+		l.enqueue(t)
+	}
+}
+
+// enqueue makes a timer due after timerDelay. The caller holds the lock.
+func (l *lateTimers) enqueue(t *lateTimer) {
+	t.due = time.Now().Add(timerDelay)
 	l.queue = append(l.queue, t)
 	pause.Notify(l.added)
 }

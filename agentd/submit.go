@@ -22,10 +22,7 @@ func (w *Worker) submitted(ctx context.Context, d *bus.Delivery) {
 	switch {
 	case err != nil:
 		err = errors.Join(err, d.Nak(busRetryDelay))
-	case late != nil:
-		late.held = d
-		w.late.putOff(late)
-	default:
+	case !late:
 		err = d.Ack()
 		pause.Notify(w.forwarded)
 	}
@@ -37,11 +34,11 @@ func (w *Worker) submitted(ctx context.Context, d *bus.Delivery) {
 // forward turns a submission into the call of a root, or into a failed result.
 // A submission with a malformed subject becomes a dead letter. A second
 // submission with the same id makes no second call, because the fence of the
-// call refuses it. After an error the submission is tried again. The timer of
-// the root is returned if it may come later.
-func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (*lateTimer, error) {
+// call refuses it. After an error the submission is tried again. Late says that
+// the timer of the root comes later, and the acknowledgement with it.
+func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (late bool, _ error) {
 	if err := w.conn.Clocks.Submissions().Settle(ctx, d); err != nil {
-		return nil, err
+		return false, err
 	}
 	at, err := w.conn.Space().Parse(d.Subject)
 	if err != nil {
@@ -49,14 +46,14 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (*lateTimer, erro
 		// for a result.
 		key, failed := subjects.ParseTree(bus.NewID())
 		if failed != nil {
-			return nil, failed
+			return false, failed
 		}
-		return nil, w.deadLetter(ctx, w.conn.Space().DeadSubmission(key), d, err.Error())
+		return false, w.deadLetter(ctx, w.conn.Space().DeadSubmission(key), d, err.Error())
 	}
 	r := at.Run
 	task, err := w.conn.Load(ctx, d.Stored)
 	if err != nil && !errors.Is(err, bus.ErrObjectGone) && !errors.Is(err, bus.ErrTooLarge) {
-		return nil, err
+		return false, err
 	}
 	dated := w.conn.Clocks.Of(r).Now()
 	header, asked, invalid := w.rootHeader(r, d)
@@ -68,47 +65,52 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (*lateTimer, erro
 		invalid = errors.New("the task is not UTF-8 text")
 	}
 	if invalid != nil {
-		return nil, w.refuseSubmission(ctx, r, run.Failure(run.KindError, "submission refused: %v", invalid))
+		return false, w.refuseSubmission(ctx, r, run.Failure(run.KindError, "submission refused: %v", invalid))
 	}
 	c, refusal, err := w.checkRoot(ctx, r)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	if refusal != nil {
-		return nil, w.refuseSubmission(ctx, r, *refusal)
+		return false, w.refuseSubmission(ctx, r, *refusal)
 	}
 	header.Deadline = rootDeadline(w, r, d, cmp.Or(asked, c.timeout()))
 	body, err := json.Marshal(run.Input{Task: string(task)})
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	return w.callRoot(ctx, r, header.Deadline, bus.Message{
+	timer := rootTimer(w, r, header.Deadline)
+	timer.held = d
+	return w.callRoot(ctx, timer, bus.Message{
 		Subject: r.Call(), Header: header.Pairs(), Body: body, Fence: bus.After(r.Call(), 0), Dated: dated,
 	})
 }
 
-// callRoot writes the call of a root, and returns its timer. A call that is
-// there stays, and gets its timer. A call that is too large becomes a failed
-// result.
-func (w *Worker) callRoot(
-	ctx context.Context, r subjects.Run, deadline time.Time, call bus.Message,
-) (*lateTimer, error) {
+// callRoot writes the call of a root. Late says that its timer is put off. A
+// call that is there stays, and gets its timer. A call that is too large becomes
+// a failed result.
+func (w *Worker) callRoot(ctx context.Context, t *lateTimer, call bus.Message) (late bool, _ error) {
+	r := t.run
+	late = w.conn.Clocks.Of(r).Until(t.message.Timer.At) > 2*timerDelay && w.late.expect(t)
 	_, err := w.conn.Write(ctx, call)
+	if err != nil && late {
+		w.late.take(t.message.Subject)
+	}
 	if _, there := errors.AsType[*bus.ConflictError](err); there {
-		return nil, w.setRootTimer(ctx, r)
+		return false, w.setRootTimer(ctx, r)
 	}
 	if errors.Is(err, bus.ErrTooLarge) {
-		return nil, w.refuseSubmission(ctx, r, run.Failure(run.KindError, "%v", err))
+		return false, w.refuseSubmission(ctx, r, run.Failure(run.KindError, "%v", err))
 	}
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	w.warnUnserved(ctx, r)
-	t := rootTimer(w, r, deadline)
-	if w.conn.Clocks.Of(r).Until(deadline) > 2*timerDelay {
-		return t, nil
+	if late {
+		w.late.putOffExpected(t)
+		return true, nil
 	}
-	return nil, w.writeAll(ctx, []bus.Message{t.message})
+	return false, w.writeAll(ctx, []bus.Message{t.message})
 }
 
 // rootHeader returns the header of a root's call, without the deadline, and the
