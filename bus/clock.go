@@ -100,8 +100,8 @@ type reading struct {
 	bound  time.Duration
 	// last is the last sequence of the stream at that moment.
 	last uint64
-	// reconnects counts the reconnects of the connection until then.
-	reconnects uint64
+	// dials counts the attempts to connect until then.
+	dials uint64
 }
 
 // Step is a change of a server's clock between two measurements. A person or a
@@ -426,7 +426,7 @@ func (c *Clock) doubts(d *Delivery) (wrong, old bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.reading
-	if r.at.IsZero() || r.reconnects != c.clocks.conn.nc.Stats().Reconnects {
+	if r.at.IsZero() || r.dials != c.clocks.conn.inflight.dials.Load() {
 		return true, false
 	}
 	now := time.Now()
@@ -471,7 +471,7 @@ func (c *Clock) read(sent time.Time, info *jetstream.StreamInfo) {
 	half := now.Sub(sent) / 2
 	r := reading{
 		at: now, suspended: c.clocks.suspended(now), server: c.clocks.stamp(info.TimeStamp).Add(half), bound: half,
-		last: info.State.LastSeq, reconnects: conn.nc.Stats().Reconnects,
+		last: info.State.LastSeq, dials: conn.inflight.dials.Load(),
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -502,7 +502,7 @@ func (c *Clock) read(sent time.Time, info *jetstream.StreamInfo) {
 	default:
 		// The old reading of the time is the better one.
 		c.reading.last = r.last
-		c.reading.reconnects = r.reconnects
+		c.reading.dials = r.dials
 	}
 }
 

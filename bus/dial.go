@@ -59,6 +59,8 @@ type Dial struct {
 	// disconnected and reconnected, if not nil, are called when the
 	// connection breaks, and when there is one again.
 	disconnected, reconnected func()
+	// dialing, if not nil, is called before each attempt to connect.
+	dialing func()
 	// violated, if not nil, is told that the server refused a message for
 	// want of a permission. It reports whether a request has failed by it.
 	violated func(error) bool

@@ -104,6 +104,7 @@ func (d Dial) decide(where *string) nats.Option {
 			return err
 		}
 		*where = servers.String()
+		o.CustomDialer = dialer{d, o.CustomDialer, o.Timeout}
 		explicit := d.Creds+d.NKey+d.User+d.Token != ""
 		if explicit {
 			// Users inside a URL would win over options.
@@ -191,9 +192,32 @@ func (d Dial) at(nc *nats.Conn) string {
 
 // InProcessConn connects to the server in this process.
 func (d Dial) InProcessConn() (net.Conn, error) {
+	if d.dialing != nil {
+		d.dialing()
+	}
 	conn, err := d.Server.srv.InProcessConn()
 	if err != nil || d.Wrap == nil {
 		return conn, err
 	}
 	return d.Wrap(conn), nil
+}
+
+// dialer announces each attempt to connect.
+type dialer struct {
+	d Dial
+	// inner is the dialer of a context, for example of one with a proxy; nil
+	// without one.
+	inner   nats.CustomDialer
+	timeout time.Duration
+}
+
+// Dial connects to an address.
+func (d dialer) Dial(network, address string) (net.Conn, error) {
+	if d.d.dialing != nil {
+		d.d.dialing()
+	}
+	if d.inner != nil {
+		return d.inner.Dial(network, address)
+	}
+	return net.DialTimeout(network, address, d.timeout)
 }

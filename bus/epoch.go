@@ -7,8 +7,8 @@ import (
 // epoch is a time since which one server has kept the delivery counts of all
 // streams of runs, with this connection to it unbroken.
 type epoch struct {
-	// reconnects is the number of reconnects when the epoch began.
-	reconnects uint64
+	// dials is the number of attempts to connect when the epoch began.
+	dials uint64
 	// last has the last sequence of each stream when the epoch began, by
 	// partition. It is nil if there is no epoch (startEpoch).
 	last []uint64
@@ -21,7 +21,7 @@ type epoch struct {
 func (d *Delivery) ProvablyFirst() bool {
 	c := d.conn
 	e := c.epoch.Load()
-	if e == nil || d.Count != 1 || c.nc.Stats().Reconnects != e.reconnects {
+	if e == nil || d.Count != 1 || c.inflight.dials.Load() != e.dials {
 		return false
 	}
 	p, ok := c.Space().PartitionIn(d.Subject)
@@ -35,13 +35,13 @@ func (d *Delivery) ProvablyFirst() bool {
 // cluster or a leaf node there is no epoch: another server leads a stream, or
 // may lead one later.
 func (c *Conn) startEpoch(ctx context.Context) {
-	now := c.nc.Stats().Reconnects
-	if e := c.epoch.Load(); e != nil && e.reconnects == now {
+	now := c.inflight.dials.Load()
+	if e := c.epoch.Load(); e != nil && e.dials == now {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.AckWait/4)
 	defer cancel()
-	e := &epoch{reconnects: now}
+	e := &epoch{dials: now}
 	for _, name := range c.streams.Load().names {
 		s, err := c.js.Stream(ctx, name)
 		if err != nil {
@@ -55,7 +55,7 @@ func (c *Conn) startEpoch(ctx context.Context) {
 		}
 		e.last = append(e.last, info.State.LastSeq)
 	}
-	if c.nc.Stats().Reconnects == now {
+	if c.inflight.dials.Load() == now {
 		c.epoch.Store(e)
 	}
 }

@@ -109,7 +109,7 @@ func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 func (f *Feed) Poll(ctx context.Context) (*Delivery, error) {
 	f.forget()
 	if f.open == 0 {
-		err := f.request(1, map[string]any{"batch": 1, "no_wait": true})
+		err := f.request(1, pullRequest{Batch: 1, NoWait: true})
 		if errors.Is(err, nats.ErrReconnectBufExceeded) {
 			// There is no connection at this moment.
 			f.gone()
@@ -148,11 +148,18 @@ func (f *Feed) ask(n int) error {
 		return nil
 	}
 	expires := max(f.conn.AlignedDelay(PullExpiry), PullExpiry/100)
-	return f.request(n, map[string]any{"batch": n - f.open, "expires": expires})
+	return f.request(n, pullRequest{Batch: n - f.open, Expires: expires})
+}
+
+// pullRequest is the body of a request for messages (ADR-13).
+type pullRequest struct {
+	Batch   int           `json:"batch"`
+	Expires time.Duration `json:"expires,omitempty"`
+	NoWait  bool          `json:"no_wait,omitempty"`
 }
 
 // request sends a request. After it n messages are on their way in all.
-func (f *Feed) request(n int, r map[string]any) error {
+func (f *Feed) request(n int, r pullRequest) error {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -192,7 +199,7 @@ func (f *Feed) receive(ctx context.Context) (*Delivery, error) {
 }
 
 func (f *Feed) received(ctx context.Context, m *nats.Msg, ok bool) (*Delivery, error) {
-	if !ok || f.conn.nc.IsClosed() {
+	if !ok {
 		return nil, fmt.Errorf("pull: %w", nats.ErrConnectionClosed)
 	}
 	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 && m.Reply == "" {

@@ -47,7 +47,7 @@ const confirmTimeout = time.Second
 func (h *Health) Guard() { h.identity.watched.Store(true) }
 
 // doubts counts the occasions on which a stream may have been replaced.
-func (h *Health) doubts() uint64 { return h.conn.nc.Stats().Reconnects + h.identity.absences.Load() }
+func (h *Health) doubts() uint64 { return h.conn.inflight.dials.Load() + h.identity.absences.Load() }
 
 // isConfirmed reports whether the streams are certainly the same.
 func (h *Health) isConfirmed() bool {

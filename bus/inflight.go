@@ -31,6 +31,9 @@ type inflight struct {
 	up chan struct{}
 	// repeats is the number of attempts that were made again.
 	repeats atomic.Uint64
+	// dials is the number of attempts to connect. It changes before any
+	// message of a new connection, and costs no lock of the client library.
+	dials atomic.Uint64
 }
 
 func newInflight() *inflight {
@@ -134,7 +137,7 @@ func (f *inflight) reconnected() {
 // connection was made again, or a request was repeated, because it got no
 // answer or was refused for a moment. While the number stays the same, every
 // answer has come from a server that was reachable since the request was made.
-func (c *Conn) Interruptions() uint64 { return c.nc.Stats().Reconnects + c.inflight.repeats.Load() }
+func (c *Conn) Interruptions() uint64 { return c.inflight.dials.Load() + c.inflight.repeats.Load() }
 
 // retry makes attempts until one is final, or until ctx ends. It makes none if
 // ctx has ended before: an attempt may return an answer that came before it
