@@ -145,7 +145,7 @@ func (r *loadedRun) keepCall(batch []*trigger) {
 			r.call = t.Stored
 			r.firstDelivery = t.ProvablyFirst()
 			r.redelivered = t.Count > 1
-			r.parseCall(t.Stored)
+			r.parseCall(t.Stored, t.at.Kind == subjects.Tool)
 		}
 	}
 }
@@ -342,7 +342,7 @@ func (r *loadedRun) fold(ctx context.Context, ms []bus.Stored) error {
 // why the call cannot be carried out.
 func (r *loadedRun) noteCall(m bus.Stored, e run.Called) {
 	if m.Seq != r.call.Seq { // keepCall has not parsed it
-		r.parseCall(m)
+		r.parseCall(m, m.Subject == r.run.ToolCall())
 	}
 	r.header.Deadline = r.sentDeadline.Add(r.clock().Shift(m))
 	if r.callErr == nil {
@@ -352,9 +352,9 @@ func (r *loadedRun) noteCall(m bus.Stored, e run.Called) {
 	r.callSeq = m.Seq
 }
 
-// parseCall parses the header of the run's call.
-func (r *loadedRun) parseCall(call bus.Stored) {
-	if call.Subject == r.run.ToolCall() {
+// parseCall parses the header of the run's call, or of its call of a tool.
+func (r *loadedRun) parseCall(call bus.Stored, isTool bool) {
+	if isTool {
 		r.header, r.callErr = subjects.ParseToolCall(r.run, call.Header.Get)
 	} else {
 		r.header, r.callErr = subjects.ParseCall(r.run, call.Header.Get)

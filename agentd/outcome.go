@@ -152,17 +152,13 @@ func (w *Worker) writeOutcome(ctx context.Context, to outcomeTarget, o run.Outco
 // below the stream's deduplication window (30 s).
 const outcomeRetryWindow = 20 * time.Second
 
-var errUnsure = errors.New("another worker may have stored an outcome")
-
 // storeOutcome stores an outcome. It returns true if another outcome is there
 // instead. The window doubles after each check, because a large body takes
 // time.
 func (w *Worker) storeOutcome(ctx context.Context, m bus.Message) (there bool, _ error) {
-	for window := outcomeRetryWindow; ; window *= 2 {
-		try, cancel := context.WithTimeoutCause(ctx, window, errUnsure)
-		_, err := w.conn.Write(try, m)
-		cancel()
-		if !errors.Is(err, errUnsure) {
+	for m.Window = outcomeRetryWindow; ; m.Window *= 2 {
+		_, err := w.conn.Write(ctx, m)
+		if !errors.Is(err, bus.ErrUnsure) {
 			return false, err
 		}
 		if _, there, err = w.outcomeAt(ctx, m.Subject); there || err != nil {

@@ -22,8 +22,11 @@ import (
 type Clocks struct {
 	conn *Conn
 
-	mu       sync.Mutex
-	byStream map[string]*Clock
+	// byStream has the *Clock of each stream, by its name. It is read many
+	// times for each message, and hardly ever changes.
+	byStream sync.Map
+
+	mu sync.Mutex
 	// stepped is ready when untold has got a step.
 	stepped chan struct{}
 	// doubted is ready when Keep has to measure before its next time.
@@ -146,7 +149,7 @@ const (
 
 func newClocks(c *Conn) *Clocks {
 	return &Clocks{
-		conn: c, byStream: map[string]*Clock{}, stepped: make(chan struct{}, 1), doubted: make(chan struct{}, 1),
+		conn: c, stepped: make(chan struct{}, 1), doubted: make(chan struct{}, 1),
 		began: time.Now(),
 	}
 }
@@ -164,14 +167,11 @@ func (cs *Clocks) Now() time.Time { return cs.clock(cs.conn.streams.Load().names
 
 // clock returns the clock of a stream.
 func (cs *Clocks) clock(stream string) *Clock {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	c := cs.byStream[stream]
-	if c == nil {
-		c = &Clock{clocks: cs, stream: stream, measuring: make(chan struct{}, 1)}
-		cs.byStream[stream] = c
+	c, ok := cs.byStream.Load(stream)
+	if !ok {
+		c, _ = cs.byStream.LoadOrStore(stream, &Clock{clocks: cs, stream: stream, measuring: make(chan struct{}, 1)})
 	}
-	return c
+	return c.(*Clock) //nolint:forcetypeassert // nothing else is stored
 }
 
 // Measure measures the clocks of all streams once.
@@ -309,15 +309,11 @@ func (c *Clock) Now() time.Time {
 // otherNow returns the time of a clock that was measured, in place of one that
 // was not. Without any it is the time here.
 func (cs *Clocks) otherNow(except *Clock, now time.Time) time.Time {
-	cs.mu.Lock()
-	var known []*Clock
-	for _, c := range cs.byStream {
-		if c != except {
-			known = append(known, c)
+	for _, of := range cs.byStream.Range {
+		c := of.(*Clock) //nolint:forcetypeassert // nothing else is stored
+		if c == except {
+			continue
 		}
-	}
-	cs.mu.Unlock()
-	for _, c := range known {
 		c.mu.Lock()
 		r := c.reading
 		c.mu.Unlock()

@@ -51,7 +51,15 @@ type Message struct {
 	// requests may leave the message without an answer for half as long
 	// again. 0 is no bound.
 	Patience time.Duration
+	// Window is the time for which the write is retried until it fails with
+	// ErrUnsure: after it, the ID may not keep a second message out. 0 is no
+	// bound. The attempt under way at its end is not broken off.
+	Window time.Duration
 }
+
+// ErrUnsure is the error of a write with a Window that got no answer within it:
+// the message may be stored.
+var ErrUnsure = errors.New("the message may be stored")
 
 // ErrNoRoom is wrapped by the error of a write with Patience that a full server
 // has refused or left without an answer. The reason follows.
@@ -147,6 +155,9 @@ func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (seq uint64,
 		}
 		if again && time.Since(began) > time.Second {
 			c.warnRetrying(ctx, m.Subject, err)
+		}
+		if again && m.Window > 0 && time.Since(began) > m.Window {
+			return false, ErrUnsure
 		}
 		return again, err
 	})
