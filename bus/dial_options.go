@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -219,5 +220,6 @@ func (d dialer) Dial(network, address string) (net.Conn, error) {
 	if d.inner != nil {
 		return d.inner.Dial(network, address)
 	}
-	return net.DialTimeout(network, address, d.timeout)
+	direct := net.Dialer{Timeout: d.timeout}
+	return direct.DialContext(context.Background(), network, address)
 }
