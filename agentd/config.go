@@ -9,6 +9,7 @@ import (
 
 	"github.com/axebus/axe/agentd/memory"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/ratelimit"
 	"github.com/axebus/axe/provider"
@@ -87,6 +88,11 @@ type Config struct {
 	// default is DefaultPoison.
 	Poison int
 
+	// WatchInterval is the time between two looks at another worker, whose
+	// work this worker makes others go on with when its process is gone.
+	// The default is DefaultWatchInterval.
+	WatchInterval time.Duration
+
 	// Cache bounds the memory for the folded states of waiting runs, in
 	// bytes. A state is kept for a minute at most. The default is
 	// DefaultCache.
@@ -115,6 +121,8 @@ const (
 	DefaultPoison    = 20
 	DefaultCache     = 64 << 20
 
+	DefaultWatchInterval = presence.DefaultWatchInterval
+
 	DefaultActiveAgents = 250
 	DefaultDormantAfter = time.Minute
 )
@@ -130,6 +138,7 @@ func (c Config) validate() (Config, error) {
 		checkNotNegative("ActiveAgents", c.ActiveAgents), checkNotNegative("DormantAfter", c.DormantAfter),
 		checkNotNegative("Timeout", c.Timeout), checkNotNegative("Grace", c.Grace),
 		checkNotNegative("Poison", c.Poison), checkNotNegative("Cache", c.Cache),
+		checkNotNegative("WatchInterval", c.WatchInterval),
 	)
 	if err != nil {
 		return c, err
@@ -140,6 +149,7 @@ func (c Config) validate() (Config, error) {
 	c.Grace = cmp.Or(c.Grace, DefaultGrace)
 	c.Poison = cmp.Or(c.Poison, DefaultPoison)
 	c.Cache = cmp.Or(c.Cache, DefaultCache)
+	c.WatchInterval = cmp.Or(c.WatchInterval, DefaultWatchInterval)
 	c.ActiveAgents = cmp.Or(c.ActiveAgents, DefaultActiveAgents)
 	c.DormantAfter = cmp.Or(c.DormantAfter, DefaultDormantAfter)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))

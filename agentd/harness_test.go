@@ -331,7 +331,8 @@ type workerOptions struct {
 	beforeModel func()
 }
 
-// startWorker starts a worker. Unless o sets it, its grace is a minute.
+// startWorker starts a worker. Unless o sets it, its grace is a minute. It looks
+// at another worker once a second.
 func (h *harness) startWorker(name string, o workerOptions) *worker {
 	ctx, stop := context.WithCancel(h.ctx)
 	w := &worker{h: h, name: name, conn: o.conn, stop: stop, ended: make(chan struct{})}
@@ -341,6 +342,9 @@ func (h *harness) startWorker(name string, o workerOptions) *worker {
 	}
 	if o.Grace == 0 {
 		o.Grace = time.Minute
+	}
+	if o.WatchInterval == 0 {
+		o.WatchInterval = time.Second // hours pass in tests
 	}
 	o.Name = name
 	o.Open = func(model string) (provider.Provider, string, error) {

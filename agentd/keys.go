@@ -21,6 +21,7 @@ const (
 	keyKeys        = "keys"
 	keyFormer      = "former"
 	keyFrom        = "from"
+	keyMessages    = "messages"
 	keyGone        = "gone"
 	keyHost        = "host"
 	keyInput       = "input_tokens"

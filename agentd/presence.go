@@ -30,8 +30,16 @@ func (w *Worker) keepPresence(ctx context.Context) error {
 			}
 			return e
 		},
-		Recall:  w.cfg.Answers.Recall,
-		Changed: w.entryChanged,
+		Recall:        w.cfg.Answers.Recall,
+		Changed:       w.entryChanged,
+		WatchInterval: w.cfg.WatchInterval,
+		GivenBack: func(of string, messages int) {
+			w.log.InfoContext(ctx, "messages of a worker given back", slog.String(keyGone, of),
+				slog.Int(keyMessages, messages))
+		},
+		Mistaken: func(by string) {
+			w.log.WarnContext(ctx, "another worker has found this one gone", slog.String(keyBy, by))
+		},
 		Namesake: func(other presence.Worker) {
 			w.log.WarnContext(ctx, "another worker has the same name", slog.String(keyHost, other.Host),
 				slog.Int(keyPID, other.PID))

@@ -140,17 +140,18 @@ func TestNoFalseLoss(t *testing.T) {
 }
 
 // TestStalledByDeath: a follower of a tree learns within two seconds that the
-// worker that asks a model is gone, though another worker serves the agent.
+// worker that asks a model is gone. Another worker serves the agent and has no
+// slot free.
 func TestStalledByDeath(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("leaf", nil)}
 		h.models["leaf"] = delayed(30*time.Second, says("done"))
-		one := h.startWorker("one", workerOptions{})
+		slot := agentd.Config{Slots: 1}
+		one := h.startWorker("one", workerOptions{Config: slot})
 		h.awaitReady()
 		r := h.submit("leaf", "go")
 		h.awaitRequests("leaf", 1)
-		h.startWorker("two", workerOptions{})
 		reasons := make(chan string, 100)
 		go func() {
 			_ = client.New(h.conn).Follow(h.ctx, r.Tree, func(e client.Event) {
@@ -160,6 +161,8 @@ func TestStalledByDeath(t *testing.T) {
 			})
 			close(reasons)
 		}()
+		h.startWorker("two", workerOptions{Config: slot})
+		h.submit("leaf", "of the other worker")
 		time.Sleep(5 * time.Second)
 		if len(reasons) > 0 {
 			t.Errorf("a run that has a worker is reported as stalled: %s", <-reasons)

@@ -113,7 +113,7 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	requests := newInflight()
 	cfg.Dial.disconnected, cfg.Dial.reconnected = requests.disconnected, requests.reconnected
 	cfg.Dial.violated = requests.violated
-	cfg.Dial.dialing = func() { requests.dials.Add(1) }
+	cfg.Dial.dialing = requests.dialing
 	nc, api, err := cfg.Dial.connect(ctx)
 	if err != nil {
 		return nil, err

@@ -34,6 +34,16 @@ type inflight struct {
 	// dials is the number of attempts to connect. It changes before any
 	// message of a new connection, and costs no lock of the client library.
 	dials atomic.Uint64
+	// redialed is the time in ns since 1970 of the last attempt to connect
+	// after the first one, 0 without one.
+	redialed atomic.Int64
+}
+
+// dialing notes an attempt to connect.
+func (f *inflight) dialing() {
+	if f.dials.Add(1) > 1 {
+		f.redialed.Store(time.Now().UnixNano())
+	}
 }
 
 func newInflight() *inflight {

@@ -2,28 +2,31 @@ package presence
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
+	"sync"
 	"time"
-
-	"github.com/axebus/axe/internal/pause"
 )
 
 const (
 	// refreshInterval is the time after which a worker stores its entry
 	// again.
 	refreshInterval = 10 * time.Second
-	// checkInterval is the time between two looks at a neighbour.
-	checkInterval = time.Second
+	// listInterval is the time between two reads of all entries.
+	listInterval = time.Second
+	// DefaultWatchInterval is the default of Keeper.WatchInterval.
+	DefaultWatchInterval = 250 * time.Millisecond
 	// writeTimeout bounds a write of an entry.
 	writeTimeout = 2 * time.Second
 )
 
 // Keeper keeps the entry of one worker. It also watches over one neighbour: the
-// worker that follows by name. It marks the entry of a neighbour whose process
-// is gone. So a bus with at least two workers knows of a death within two
-// seconds, for one read and one request a second for each worker.
+// worker that follows by name. If the neighbour's process is gone, it marks the
+// entry and gives back the messages that the neighbour had in hand. So a bus
+// with at least two workers goes on half a second after a death, for one read
+// and four requests a second for each worker.
 type Keeper struct {
 	Registry Registry
 	// Entry returns the worker's entry as it is now.
@@ -37,41 +40,82 @@ type Keeper struct {
 	// gone, and with the agents that no worker serves any more.
 	Found func(gone Worker, unserved []string)
 
+	// GivenBack is called after messages of a process that is gone were
+	// given back.
+	GivenBack func(of string, messages int)
+	// Mistaken is called if another worker has found this one gone, which
+	// it is not.
+	Mistaken func(by string)
 	// Namesake is called, once, if another live worker has the same name.
 	Namesake func(Worker)
+	// WatchInterval is the time between two looks at the neighbour; 0:
+	// DefaultWatchInterval.
+	WatchInterval time.Duration
 
 	// predecessor is Entry.Predecessor of the worker.
 	predecessor time.Time
 	namesake    bool
 	// refreshed is the time of the last write of the entry.
 	refreshed time.Time
-	// suspect is the name of the neighbour that did not answer at the last
-	// look, and missed the server's time of that look.
-	suspect string
-	missed  time.Time
+	// held is the list that this worker has stored last.
+	held held
 }
 
 // Run keeps the entry until ctx ends, and then notes the worker's end. A bus
 // that fails meanwhile does not end it.
 func (k *Keeper) Run(ctx context.Context) error {
+	k.giveBackPredecessor(ctx)
 	if err := k.Registry.workers.Answer(ctx, Worker{Entry: k.Entry()}.token(), k.Recall); err != nil {
 		return err
 	}
+	var keeping sync.WaitGroup
+	keeping.Go(func() { k.keepHeld(ctx) })
+	var all []Worker
+	var listed time.Time
 	for ctx.Err() == nil {
-		// Without a list the worker has no entry, or the next list has it.
-		all, _ := k.Registry.Workers(ctx)
-		k.refresh(ctx, all)
-		k.checkNeighbour(ctx, all)
-		_ = pause.AtMost(ctx, checkInterval, k.Changed)
+		if time.Since(listed) >= listInterval {
+			// Without a list the worker has no entry, or the next
+			// list has it.
+			all, _ = k.Registry.Workers(ctx)
+			listed = time.Now()
+			k.refresh(ctx, all)
+		}
+		if k.checkNeighbour(ctx, all) || k.await(ctx, all) {
+			listed = time.Time{}
+		}
 	}
+	keeping.Wait()
 	k.sayFarewell(context.WithoutCancel(ctx))
 	return context.Cause(ctx)
+}
+
+// await waits until the next look is due, and reports whether the entry has
+// changed meanwhile. A worker without a neighbour only reads the list.
+func (k *Keeper) await(ctx context.Context, all []Worker) (changed bool) {
+	interval := cmp.Or(k.WatchInterval, DefaultWatchInterval)
+	if _, ok := neighbour(all, k.Entry().Name); !ok {
+		interval = max(interval, listInterval)
+	}
+	next := time.NewTimer(interval)
+	defer next.Stop()
+	select {
+	case <-next.C:
+		return false
+	case <-k.Changed:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // refresh stores the entry if the bucket has another one, or an old one.
 func (k *Keeper) refresh(ctx context.Context, all []Worker) {
 	entry := k.Entry()
 	own := named(all, entry.Name)
+	if own.Since.Equal(entry.Since) && own.FoundBy != "" {
+		k.Registry.workers.LetGo(k.held.letGo())
+		k.Mistaken(own.FoundBy)
+	}
 	switch {
 	case own.Since.After(entry.Since):
 		if !k.namesake {
@@ -104,26 +148,27 @@ func (k *Keeper) sayFarewell(ctx context.Context) {
 	_ = k.put(ctx, own.rev, entry)
 }
 
-// checkNeighbour asks the neighbour for a sign of life. It marks a neighbour
-// that is gone at two looks in a row, so that a worker has time to come back to
-// a server that was away.
-func (k *Keeper) checkNeighbour(ctx context.Context, all []Worker) {
+// checkNeighbour asks the neighbour for a sign of life. If its process is gone,
+// checkNeighbour marks the entry, gives back what the neighbour had in hand,
+// and returns true: the list has to be read again. Of several workers that find
+// it gone, the one that marks the entry gives back.
+func (k *Keeper) checkNeighbour(ctx context.Context, all []Worker) bool {
 	n, ok := neighbour(all, k.Entry().Name)
-	if !ok || k.Registry.hasProcess(ctx, n) {
-		k.suspect = ""
-		return
+	if !ok {
+		return false
 	}
-	if k.suspect != n.Name {
-		k.suspect, k.missed = n.Name, k.Registry.clocks.Now().UTC()
-		return
+	missed := k.Registry.clocks.Now().UTC()
+	if !k.Registry.workers.IsGone(ctx, n.token()) {
+		return false
 	}
-	k.suspect = ""
 	gone := n
-	gone.Ended = k.missed
+	gone.Ended = missed
 	gone.FoundBy = k.Entry().Name
 	if k.put(ctx, n.rev, gone.Entry) == nil {
+		k.giveBack(ctx, gone)
 		k.Found(gone, k.unserved(ctx, gone, all))
 	}
+	return true
 }
 
 // unserved returns the agents of a worker that is gone which no other worker

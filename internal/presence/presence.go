@@ -163,13 +163,6 @@ func (r Registry) sign(ctx context.Context, w Worker) (alive bool, trouble strin
 	return err == nil || !errors.Is(err, bus.ErrNoWorker) && r.clocks.Now().Sub(w.Seen) < staleAge, trouble
 }
 
-// hasProcess reports whether the server knows the process of a worker. It is
-// true as well if no answer came in time.
-func (r Registry) hasProcess(ctx context.Context, w Worker) bool {
-	_, err := r.workers.Ask(ctx, w.token())
-	return !errors.Is(err, bus.ErrNoWorker)
-}
-
 // Kept asks the live workers other than self whether one of them has the
 // message of a delivery in hand. If one has, that worker keeps the message
 // (bus.Workers.Keeps), and Kept returns true. It asks all at once, and waits

@@ -1,0 +1,176 @@
+package agentd_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// watchful makes a worker look at its neighbour as often as by default.
+var watchful = agentd.Config{WatchInterval: agentd.DefaultWatchInterval}
+
+// TestDeathIsNoticed: a worker dies a second into a request to a model. Another
+// worker repeats the request within half a second, and with it that of a call
+// that came later. So does a worker that starts after the death, with the same
+// name or with another one.
+func TestDeathIsNoticed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		successor string
+		late      bool // it starts after the death
+		within    time.Duration
+	}{
+		"second worker": {"other", false, 700 * time.Millisecond},
+		"new worker":    {"other", true, time.Second},
+		"same name":     {"victim", true, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withHarness(t, func(h *harness) {
+				h.agents = []configs.Agent{define("leaf", nil)}
+				h.models["leaf"] = delayed(3*time.Second, says("done"))
+				victim := h.startWorker("victim", workerOptions{Config: watchful})
+				h.awaitReady()
+				r := h.submit("leaf", "go")
+				h.awaitRequests("leaf", 1)
+				if !test.late {
+					h.startWorker(test.successor, workerOptions{Config: watchful})
+				}
+				time.Sleep(1100 * time.Millisecond)
+				victim.kill()
+				died := time.Now()
+				if test.late {
+					time.Sleep(time.Second)
+					died = time.Now()
+					h.startWorker(test.successor, workerOptions{Config: watchful})
+				}
+				h.awaitRequests("leaf", 2)
+				h.tookAtMost(died, test.within)
+				h.expectCompleted(r, "done")
+				h.checkVerified()
+			})
+		})
+	}
+}
+
+// TestWorkerAliveIsNotGone: two workers hold requests to models for a minute.
+// Neither is found gone, and no request is made twice.
+func TestWorkerAliveIsNotGone(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("leaf", nil)}
+		h.models["leaf"] = delayed(time.Minute, says("done"))
+		log, lines := storyLog(slog.LevelInfo)
+		config := watchful
+		config.Log = log
+		for _, name := range []string{"one", "two"} {
+			h.startWorker(name, workerOptions{Config: config})
+		}
+		h.awaitReady()
+		var roots []subjects.Run
+		for range 8 {
+			roots = append(roots, h.submit("leaf", "go"))
+		}
+		for _, r := range roots {
+			h.expectCompleted(r, "done")
+		}
+		if n := len(h.requests("leaf")); n != len(roots) {
+			t.Errorf("%d requests for %d runs", n, len(roots))
+		}
+		if gone := withText(lines(), "gone"); len(gone) > 0 {
+			t.Errorf("log: %s", strings.Join(gone, "\n"))
+		}
+	})
+}
+
+// giveAway does by hand what a worker does that finds another one gone. The
+// worker is alive here.
+func (h *harness) giveAway(name string) {
+	workers := h.conn.Workers()
+	token := subjects.WorkerOf(name)
+	list, _, err := workers.HeldBy(h.ctx, token)
+	if err != nil || len(list.Messages) == 0 {
+		h.tb.Fatalf("the worker %s holds %v, error %v", name, list.Messages, err)
+	}
+	entries, err := workers.List(h.ctx)
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	for _, m := range entries {
+		var entry map[string]any
+		if json.Unmarshal(m.Body, &entry) != nil || entry["name"] != name {
+			continue
+		}
+		entry["ended"], entry["found_by"] = time.Now().UTC(), "the test"
+		body, err := json.Marshal(entry)
+		if err != nil {
+			h.tb.Fatal(err)
+		}
+		if _, err := workers.Swap(h.ctx, token, m.Seq, body); err != nil {
+			h.tb.Fatal(err)
+		}
+	}
+	if err := workers.GiveBack(h.ctx, list.Messages); err != nil {
+		h.tb.Fatal(err)
+	}
+}
+
+// TestZombieAfterItsWorkWasGivenAway: a worker is found gone while it asks a
+// model, but it is alive. Another worker takes the turn. The first one notices
+// that, aborts its request, and changes nothing, even if its model ignores the
+// abort and answers with another call.
+func TestZombieAfterItsWorkWasGivenAway(t *testing.T) {
+	t.Parallel()
+	for name, stubborn := range map[string]bool{"aborted": false, "model ignores it": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withHarness(t, func(h *harness) {
+				h.callingLead([]string{"leaf"}, call("leaf", "x"))
+				h.models["leaf"] = repeats
+				var aborted bool
+				answer := h.models["lead"]
+				h.models["lead"] = func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+					if req.worker.name != "zombie" {
+						return answer(ctx, req)
+					}
+					began := time.Now()
+					<-ctx.Done()
+					aborted = time.Since(began) < 10*time.Second
+					if stubborn {
+						return calls(call("leaf", "of the zombie"))(context.Background(), req)
+					}
+					return nil, ctx.Err()
+				}
+				zombie := h.startWorker("zombie", workerOptions{Config: watchful})
+				h.awaitReady()
+				r := h.submit("lead", "go")
+				h.awaitRequests("lead", 1)
+				zombie.serve() // it takes no further call
+				h.startWorker("other", workerOptions{Config: watchful})
+				time.Sleep(3 * time.Second)
+				h.giveAway("zombie")
+				h.expectCompleted(r, "c0=x")
+				time.Sleep(time.Minute)
+				if !aborted {
+					t.Error("the request of the worker that was found gone was not aborted within 10 s")
+				}
+				if n := len(h.entries(r)); n != 1 {
+					t.Errorf("%d entries on the log, want 1", n)
+				}
+				if o := h.outcomes(r.Space.Result(r.Agent, r.Tree)); len(o) != 1 || o[0].Status != run.StatusCompleted {
+					t.Errorf("outcomes %+v, want one that is completed", o)
+				}
+				h.checkVerified()
+			})
+		})
+	}
+}
