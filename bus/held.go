@@ -157,7 +157,7 @@ const (
 	// server does not know, goneInterval apart, before it counts as gone. A
 	// worker whose server in a cluster has gone has connected to another
 	// one by then.
-	goneLooks    = 4
+	goneLooks    = 3
 	goneInterval = 100 * time.Millisecond
 )
 

@@ -90,12 +90,14 @@ type process struct {
 	in  io.WriteCloser
 	out *json.Decoder
 	url string
+	// name is that of a worker.
+	name string
 }
 
 // startProcess starts this program again as a process with a role.
 func startProcess(ctx context.Context, command []string, o processConfig, stderr io.Writer) (*process, error) {
 	// The process ends with its input, not with ctx.
-	c := &process{cmd: exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)}
+	c := &process{name: o.Name, cmd: exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...)}
 	c.cmd.Stderr = stderr
 	in, err := c.cmd.StdinPipe()
 	if err != nil {
@@ -141,6 +143,13 @@ func (c *process) asked(line string) (usage, error) {
 
 // endTimeout is the time that a process has to end before it is killed.
 const endTimeout = 10 * time.Second
+
+// kill ends the process at once.
+func (c *process) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait() // it says that the process was killed
+	_ = c.in.Close()
+}
 
 // end closes the process's input and waits until it has ended.
 func (c *process) end() error {

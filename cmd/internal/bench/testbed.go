@@ -154,24 +154,38 @@ func (s *testbed) startWorkers(ctx context.Context, n int, overHTTP bool, raw ..
 	if err := s.stopWorkers(); err != nil {
 		return err
 	}
+	o := s.workerConfig(overHTTP)
+	o.Raw = raw
+	for range n {
+		if err := s.addWorker(ctx, o); err != nil {
+			return err
+		}
+	}
+	// The workers are ready when one of them has answered.
+	_, err := s.tree(ctx, "leaf")
+	return err
+}
+
+// workerConfig is the configuration of a worker.
+func (s *testbed) workerConfig(overHTTP bool) processConfig {
 	o := processConfig{
 		Role: worker, Dial: s.dial, Prefix: s.space.Prefix(), Slots: s.cfg.Slots,
-		ExtraAgents: s.extraAgents, Raw: raw, Latency: s.cfg.Latency,
+		ExtraAgents: s.extraAgents, Latency: s.cfg.Latency,
 	}
 	if overHTTP {
 		o.ModelURL, o.Latency = s.model.url, 0
 	}
-	for range n {
-		s.started++
-		o.Name = fmt.Sprint("w", s.started)
-		c, err := s.startProcess(ctx, o)
-		if err != nil {
-			return err
-		}
+	return o
+}
+
+// addWorker starts one more worker.
+func (s *testbed) addWorker(ctx context.Context, o processConfig) error {
+	s.started++
+	o.Name = fmt.Sprint("w", s.started)
+	c, err := s.startProcess(ctx, o)
+	if err == nil {
 		s.workers = append(s.workers, c)
 	}
-	// The workers are ready when one of them has answered.
-	_, err := s.tree(ctx, "leaf")
 	return err
 }
 
