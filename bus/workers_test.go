@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server/ats"
+
 	"github.com/axebus/axe/subjects"
 )
 
@@ -28,6 +30,8 @@ func TestWorkersOfAnUnusedBus(t *testing.T) {
 // one that is away for a moment. Soon after a reconnect no worker is gone.
 func TestIsGone(t *testing.T) {
 	t.Parallel()
+	ats.Register()
+	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {
 		server := serveT(t, ServerConfig{})
 		c, other := openT(t, Dial{Server: server}, true), openT(t, Dial{Server: server}, false)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/budget"
 	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/subjects"
@@ -32,6 +33,7 @@ var bodies = map[string]any{
 	"progress":   run.Progress{},
 	"card":       agentd.Card{},
 	"worker":     presence.Entry{},
+	"held-list":  bus.HeldList{},
 	"start":      run.Start{},
 	"decision":   run.Call{},
 }
