@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -29,7 +32,8 @@ const (
 
 // crash kills workers a second into a request to the model, and measures the
 // time until another worker repeats the request. The time counts from the kill
-// or, for a worker that was alone, from the start of the next one.
+// or, for a worker that was alone, from the start of the next one. Then it
+// looks whether live workers are taken for dead under load.
 func crash(ctx context.Context, s *testbed) ([]Metric, error) {
 	latency := s.cfg.Latency
 	s.cfg.Latency = crashLatency
@@ -50,13 +54,68 @@ func crash(ctx context.Context, s *testbed) ([]Metric, error) {
 			part.to.took = append(part.to.took, took)
 		}
 	}
+	gone, again, err := s.falseVerdicts(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return []Metric{
 		duration(fmt.Sprintf("%d kills beside a worker: request repeated after, p50", crashes), beside.quantile(.5)).
 			atMost(.5),
 		duration("p99", beside.quantile(.99)).atMost(1),
 		duration(fmt.Sprintf("%d kills without: after the next start, p50", lonelyCrashes), alone.quantile(.5)),
 		duration("longest", alone.quantile(1)).atMost(1),
+		count(fmt.Sprintf("two workers, all processors busy for %s: found gone", s.cfg.For), float64(gone)).exactly(0),
+		count("requests made again", float64(again)).exactly(0),
 	}, nil
+}
+
+// falseVerdicts keeps two workers and all processors busy for Config.For. It
+// returns the number of workers that were found gone, and of requests that were
+// made again. There is no reason for either.
+func (s *testbed) falseVerdicts(ctx context.Context) (gone, again int, err error) {
+	if err := s.startWorkers(ctx, 2, false); err != nil {
+		return 0, 0, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var repeated atomic.Int64
+	err = s.conn.Watch(ctx, s.space.Live(s.space.Prefix()+".part.>"), func(m bus.Stored) {
+		var p run.Progress
+		if json.Unmarshal(m.Body, &p) == nil && p.Again {
+			repeated.Add(1)
+		}
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	load, stop := context.WithTimeout(ctx, s.cfg.For)
+	defer stop()
+	var burners sync.WaitGroup
+	for range 2 * runtime.NumCPU() {
+		burners.Go(func() {
+			for load.Err() == nil {
+			}
+		})
+	}
+	defer burners.Wait()
+	for load.Err() == nil {
+		if err := times(ctx, 2*s.cfg.Slots, s.leaf); err != nil {
+			return 0, 0, err
+		}
+	}
+	entries, err := s.conn.Workers().List(ctx)
+	for _, w := range s.workers {
+		for _, m := range entries {
+			var entry struct {
+				Name    string `json:"name"`
+				FoundBy string `json:"found_by"`
+			}
+			if json.Unmarshal(m.Body, &entry) == nil && entry.Name == w.name && entry.FoundBy != "" {
+				gone++
+			}
+		}
+	}
+	return gone, int(repeated.Load()), err
 }
 
 // crashOnce kills the worker that asks for a new leaf, and starts another one.
