@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/pause"
 )
 
@@ -31,6 +32,9 @@ type Keeper struct {
 	// Recall returns the answer of a model that another worker asks for;
 	// nil if the worker does not know it.
 	Recall func(key string) []byte
+	// Work returns what the worker has in hand: of one tree or, for the
+	// empty id, of all.
+	Work func(tree string) Work
 	// Changed is ready when the entry has changed.
 	Changed <-chan struct{}
 	// Found is called with a worker whose process this keeper has found
@@ -54,7 +58,8 @@ type Keeper struct {
 // Run keeps the entry until ctx ends, and then notes the worker's end. A bus
 // that fails meanwhile does not end it.
 func (k *Keeper) Run(ctx context.Context) error {
-	if err := k.Registry.workers.Answer(ctx, Worker{Entry: k.Entry()}.token(), k.Recall); err != nil {
+	answers := bus.Answers{Recall: k.Recall, Work: func(tree string) []byte { return encodeWork(k.Work(tree)) }}
+	if err := k.Registry.workers.Answer(ctx, Worker{Entry: k.Entry()}.token(), answers); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
