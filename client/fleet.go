@@ -20,7 +20,7 @@ type fleet struct {
 	now   time.Time
 	shift time.Duration
 	// reasons has the reasons of whyNot by agent and kind of run.
-	reasons map[string]string
+	reasons map[string]reason
 }
 
 // place is a run by its tree and its path.
@@ -46,7 +46,7 @@ func (c *Client) askFleet(ctx context.Context, tree subjects.Tree) (*fleet, erro
 	}
 	fl := &fleet{
 		survey: survey, there: survey.AtWork(ctx, tree), hands: map[place]hand{}, now: c.conn.Clocks.Now(),
-		shift: c.toLocalClock(), reasons: map[string]string{},
+		shift: c.toLocalClock(), reasons: map[string]reason{},
 	}
 	for _, b := range fl.there {
 		for _, h := range b.Runs {
@@ -103,26 +103,44 @@ func (fl *fleet) untaken(ctx context.Context) string {
 	return fl.survey.Trouble()
 }
 
-// whyNot says why no worker has a run in hand that needs one. Tool is true for
-// a tool run. It is "" if a worker may have the run in hand.
-func (fl *fleet) whyNot(ctx context.Context, r subjects.Run, tool bool) string {
+// pickUpTime is the time in which a worker with a free slot takes a run up.
+const pickUpTime = time.Second
+
+// whyNot says why no worker has a run in hand that needs one. It is "" if a
+// worker may have the run in hand, or may be about to.
+func (fl *fleet) whyNot(ctx context.Context, r subjects.Run, s run.State) string {
+	tool := s.Input.Tool != nil
 	key := fmt.Sprint(r.Agent, tool)
 	reason, known := fl.reasons[key]
 	if !known {
 		reason = fl.service(ctx, r.Agent.String(), tool)
 		fl.reasons[key] = reason
 	}
-	return reason
+	last := s.CalledAt
+	if n := len(s.Turns); n > 0 {
+		last = s.Turns[n-1].Time
+	}
+	if reason.idle && fl.now.Add(fl.shift).Sub(last) < pickUpTime {
+		return ""
+	}
+	return reason.text
+}
+
+// reason says why the workers of an agent leave its runs alone.
+type reason struct {
+	text string
+	// idle says that a worker has a free slot.
+	idle bool
 }
 
 // service says why the workers of an agent leave its runs alone.
-func (fl *fleet) service(ctx context.Context, agent string, tool bool) string {
+func (fl *fleet) service(ctx context.Context, agent string, tool bool) reason {
 	service := fl.survey.Serving(ctx, agent)
 	if service.Unserved() {
-		return service.Text(fl.now)
+		return reason{text: service.Text(fl.now)}
 	}
 	if trouble := fl.survey.Trouble(); trouble != "" {
-		return ErrNoProgress.Error() + ": " + trouble
+		return reason{text: ErrNoProgress.Error() + ": " + trouble}
 	}
 	var workers, slots, free int
 	for _, b := range fl.there {
@@ -130,7 +148,7 @@ func (fl *fleet) service(ctx context.Context, agent string, tool bool) string {
 		case !b.Serves(agent):
 			continue
 		case !b.Known, b.More > 0:
-			return "" // it may have the run in hand
+			return reason{} // it may have the run in hand
 		}
 		workers++
 		if b.Draining {
@@ -148,11 +166,11 @@ func (fl *fleet) service(ctx context.Context, agent string, tool bool) string {
 	}
 	switch {
 	case workers == 0:
-		return "no worker is known to serve " + agent
+		return reason{text: "no worker is known to serve " + agent}
 	case slots == 0:
-		return "waits for a worker: " + serve + " and drains"
+		return reason{text: "waits for a worker: " + serve + " and drains"}
 	case free == 0:
-		return fmt.Sprintf("waits for a slot: %s, all %d slots taken", serve, slots)
+		return reason{text: fmt.Sprintf("waits for a slot: %s, all %d slots taken", serve, slots)}
 	}
-	return fmt.Sprintf("no worker has it in hand: %s, %d of %d slots free", serve, free, slots)
+	return reason{fmt.Sprintf("no worker has it in hand: %s, %d of %d slots free", serve, free, slots), true}
 }

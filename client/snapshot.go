@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -30,6 +31,11 @@ type Snapshot struct {
 
 // State returns the state of a run.
 func (s *Snapshot) State(path subjects.Path) run.State { return s.fold.State(path) }
+
+// Has reports whether the tree has a run.
+func (s *Snapshot) Has(path subjects.Path) bool {
+	return slices.ContainsFunc(s.Events, func(e Event) bool { return e.Run.Path == path })
+}
 
 // Snapshot reads a tree. Its cost depends on the tree alone, not on the length
 // of the stream. The error is ErrUnknownTree for a tree that is not found.
@@ -137,7 +143,7 @@ func (s *Snapshot) observe(ctx context.Context, fl *fleet) {
 		} else if inHand {
 			s.add(h.event(r, state, fl.shift))
 		} else {
-			s.stall(r, fl.whyNot(ctx, r, state.Input.Tool != nil))
+			s.stall(r, fl.whyNot(ctx, r, state))
 		}
 	}
 }

@@ -125,6 +125,7 @@ type treeList struct {
 	// beginning.
 	before time.Time
 	fleet  *fleet
+	// seen has the trees that were found by a call or a timer.
 	seen   map[subjects.Tree]bool
 	looked int
 	page   TreePage
@@ -222,10 +223,13 @@ func (l *treeList) read(ctx context.Context) error {
 		if cand.time().Before(l.q.Since) {
 			break
 		}
-		if l.seen[cand.root.Tree] {
-			continue
+		// The outcome of a root that was called is passed over later.
+		if cand.by != subjects.Result {
+			if l.seen[cand.root.Tree] {
+				continue
+			}
+			l.seen[cand.root.Tree] = true
 		}
-		l.seen[cand.root.Tree] = true
 		if batch = append(batch, cand); len(batch) < l.batch() {
 			continue
 		}

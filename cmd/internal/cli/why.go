@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +50,13 @@ func (t *Tree) why(n *node, now time.Time) string {
 		return "waits for its tool's server, which goes on with the call"
 	}
 	return "waits for a worker since " + t.age(n, now)
+}
+
+// needsReason reports whether the state of a run, as its line has it, leaves
+// open why the run is there. The runs below a run that waits have lines of
+// their own.
+func (n *node) needsReason() bool {
+	return n.ended == nil && n.refusal == "" && n.state.Phase != run.Awaiting
 }
 
 // text describes a request to a model, or the work of a tool, that a worker has
@@ -116,16 +124,25 @@ func (t *Tree) whyAwaiting(n *node, now time.Time) string {
 	}
 	name := fmt.Sprintf("waits for %s (%s)", first.path, first.agent)
 	why := t.why(first, now)
-	switch others := len(pending) - 1; {
+	others := len(pending) - 1
+	if others > 0 {
+		name += fmt.Sprintf(" and %d more", others)
+	}
+	switch {
 	case why == "":
 		return name
-	case others == 0:
-		return name + ", which " + why
-	case others == 1:
-		return fmt.Sprintf("%s and one more; %s %s", name, first.path, why)
-	default:
-		return fmt.Sprintf("%s and %d more; %s %s", name, others, first.path, why)
+	case others > 0, hasSubject(why):
+		return fmt.Sprintf("%s; %s: %s", name, first.path, why)
 	}
+	return name + ", which " + why
+}
+
+// hasSubject reports whether a reason is a sentence of its own. Other reasons
+// begin with a verb, of which the run is the subject.
+func hasSubject(why string) bool {
+	return slices.ContainsFunc([]string{"no worker ", "the provider's ", "its "}, func(s string) bool {
+		return strings.HasPrefix(why, s)
+	})
 }
 
 // awaited returns the paths of the runs that a turn waits for.
