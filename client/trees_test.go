@@ -45,13 +45,13 @@ func TestTrees(t *testing.T) {
 		all := client.TreeQuery{All: true}
 		h.expectList(all)
 		h.submit("echo", "early", "early")
-		time.Sleep(time.Second)
-		h.submit("slow", "early", "second")
-		h.expectList(client.TreeQuery{}, "second queued 0/0 0", "early queued 0/0 0")
-		h.expectList(client.TreeQuery{Agent: h.agent("slow")}, "second queued 0/0 0")
+		h.expectList(client.TreeQuery{}, "early queued 0/0 0")
+		h.expectList(client.TreeQuery{Agent: h.agent("slow")})
 
 		h.startWorker()
 		h.answers(client.TreeID("early"), "echo: early")
+		h.submit("slow", "x", "second")
+		time.Sleep(time.Second)
 		h.submit("nosuch", "x", "refused")
 		time.Sleep(time.Second)
 		h.submit("lead", "words", "lead")
