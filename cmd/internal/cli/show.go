@@ -37,7 +37,7 @@ func PrintSnapshot(w io.Writer, s *client.Snapshot, top subjects.Path, now time.
 	p.models(runs)
 	p.line("")
 	for _, line := range tree.Lines(Frame{
-		Now: now, Width: stdoutWidth(), Colour: Terminal(os.Stdout) && colour(), Top: top, Details: true,
+		Now: now, Width: stdoutWidth(), Colour: Colour(os.Stdout), Top: top, Details: true,
 	}) {
 		p.line("%s", line)
 	}
