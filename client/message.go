@@ -56,6 +56,8 @@ type Message struct {
 	From string `json:"from,omitzero"`
 	// Name is the agent or the tool of a result.
 	Name string `json:"name,omitzero"`
+	// Idle marks mail by which a fork says that it is idle.
+	Idle bool `json:"idle,omitzero"`
 	// Decision is held, approved, denied or settled, for a verdict that has
 	// taken effect.
 	Decision EventKind `json:"decision,omitzero"`
@@ -134,11 +136,11 @@ func messages(e Event) []Message {
 		}
 		return append(all, m)
 	case ChildEnded:
-		return []Message{last(m, e.Outcome), result(m, e)}
+		return []Message{last(m, e), result(m, e)}
 	case TreeEnded:
-		return []Message{last(m, e.Outcome)}
+		return []Message{last(m, e)}
 	case MailReceived:
-		m.Role, m.From, m.Text = RoleMail, e.Mail.From, e.Mail.Text
+		m.Role, m.From, m.Text, m.Idle = RoleMail, e.Mail.From, e.Mail.Text, e.Mail.Idle
 		return []Message{m}
 	case Held, Approved, Denied, Settled:
 		m.Role, m.From, m.Text, m.Decision = RoleVerdict, e.By, e.Reason, e.Kind
@@ -201,9 +203,16 @@ func modelOf(e Event) string {
 }
 
 // last is the end of a run in its own conversation.
-func last(m Message, o run.Outcome) Message {
+func last(m Message, e Event) Message {
+	o := e.Outcome
 	m.Role, m.Text, m.Turn, m.Model = RoleAssistant, o.Result, o.Turns, o.Model
-	m.Usage, m.DurationMS = o.Usage, o.DurationMS
+	before := e.State.Turns.Totals().Usage
+	m.Usage = provider.Usage{
+		InputTokens:  max(0, o.Usage.InputTokens-before.InputTokens),
+		OutputTokens: max(0, o.Usage.OutputTokens-before.OutputTokens),
+		CachedTokens: max(0, o.Usage.CachedTokens-before.CachedTokens),
+	}
+	m.DurationMS = o.DurationMS
 	if o.Status != run.StatusCompleted {
 		m.Role, m.Text, m.Failed, m.Kind = RoleEnd, o.Error, true, o.Kind
 	} else if o.Tool != "" {

@@ -74,12 +74,13 @@ func (s *Snapshot) Runs() []RunInfo {
 func (r RunInfo) with(e Event) RunInfo {
 	r.Run = e.Run
 	r.Worker = cmp.Or(e.Worker, r.Worker)
+	r.Model = cmp.Or(modelOf(e), r.Model)
 	switch e.Kind { //nolint:exhaustive // the state has the rest
 	case Called:
 		r.Input, r.Called, r.Deadline = e.Input, e.Time, e.Deadline
 	case ChildEnded, TreeEnded:
 		o := e.Outcome
-		r.Ended, r.Outcome, r.Model = e.Time, o, o.Model
+		r.Ended, r.Outcome, r.Model = e.Time, o, cmp.Or(o.Model, r.Model)
 		r.Own = run.Totals{
 			Usage: o.Usage, Runs: 1, ModelCalls: o.Turns, ToolCalls: o.ToolCalls, ModelMS: o.ModelMS,
 		}
@@ -94,9 +95,6 @@ func (r RunInfo) atWork(s run.State) RunInfo {
 	r.Own = s.Turns.Totals()
 	r.Own.Runs = 1
 	r.Retries = s.Turns.Retries()
-	if start := s.Start(); start != nil {
-		r.Model = start.Model
-	}
 	return r
 }
 

@@ -78,6 +78,7 @@ func psCommand() *cobra.Command {
 		flags.BoolVarP(&o.all, "all", "a", false, "trees that have ended too")
 		flags.IntVarP(&o.n, "number", "n", client.DefaultTrees, "largest number of trees")
 		flags.StringVar(&o.before, "before", "", "go on after this tree, the last one of the list before")
+		cli.CompleteStatus(cmd, "status")
 		f.Output.Register(cmd, "text: a table; json: one object a line")
 		return cmd
 	})
@@ -125,7 +126,7 @@ func (o *psOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	return o.session.Use(ctx, func(ses *cli.Session) error {
 		if o.before != "" {
-			t, err := cli.ParseTarget(o.before)
+			t, err := ses.Target(ctx, o.before)
 			if err != nil {
 				return err
 			}

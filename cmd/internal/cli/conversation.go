@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/internal/text"
 	"github.com/axebus/axe/provider"
@@ -50,7 +51,11 @@ func (p MessagePrinter) Print(m client.Message) error {
 	l.add(dim, "  ", strings.Join(measures(m), ", "))
 	var b strings.Builder
 	b.WriteString(l.String() + "\n")
-	p.text(&b, "  ", m.Text)
+	shown := m.Text
+	if m.Role == client.RoleMail {
+		shown = MailText(run.Mail{Text: m.Text, Idle: m.Idle})
+	}
+	p.text(&b, "  ", shown)
 	for _, c := range m.Calls {
 		p.call(&b, c)
 	}
