@@ -135,6 +135,10 @@ func (s Space) RootTimers(a Agent) string { return s.any("timer", orAny(a), "*",
 // of all.
 func (s Space) ResultsBy(a Agent) string { return s.any("result", orAny(a), "*") }
 
+// RepliesOfAll matches the outcomes of all runs below a root, and the mail,
+// timers and decisions of all runs.
+func (s Space) RepliesOfAll() string { return s.any("run", "*", "*", "*", "in", "*", "*") }
+
 // orAny is the name of an agent, or the wildcard for the zero Agent.
 func orAny(a Agent) string {
 	if a.IsZero() {

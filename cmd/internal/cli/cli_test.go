@@ -295,7 +295,7 @@ func TestSeconds(t *testing.T) {
 		0: "0.0s", 1540 * time.Millisecond: "1.5s", 61 * time.Second: "1m01s",
 		3 * time.Hour: "3h00m", 100 * time.Hour: "100h00m",
 	} {
-		if got := seconds(d); got != want {
+		if got := ShortTime(d); got != want {
 			t.Errorf("%v: got %s, want %s", d, got, want)
 		}
 	}

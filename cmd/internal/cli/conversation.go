@@ -126,7 +126,7 @@ func measures(m client.Message) (all []string) {
 	}
 	add(m.Model, m.Model != "" && m.Role == client.RoleAssistant)
 	add("worker "+m.Worker, m.Worker != "")
-	add(seconds(time.Duration(m.DurationMS)*time.Millisecond), m.DurationMS > 0)
+	add(ShortTime(time.Duration(m.DurationMS)*time.Millisecond), m.DurationMS > 0)
 	add(usageText(m.Usage), m.Usage != provider.Usage{})
 	add(plural(m.Retries, "failed request")+" before", m.Retries > 0)
 	return all

@@ -39,7 +39,7 @@ func summary(s *client.Snapshot) string {
 		}
 	}
 	return Printable(fmt.Sprintf("%s  %s: %s, %s, %s, %s tokens", s.Root.Tree, s.Root.Agent, status,
-		plural(totals.Runs, "run"), plural(totals.ModelCalls, "turn"), count(tokens(totals.Usage))))
+		plural(totals.Runs, "run"), plural(totals.ModelCalls, "turn"), Count(tokens(totals.Usage))))
 }
 
 // partingPlace says where in a conversation the trees part.

@@ -142,10 +142,10 @@ func (n *node) address() string {
 func (n *node) numbers(now time.Time) []string {
 	var all []string
 	if took := n.duration(now); took > 0 {
-		all = append(all, seconds(took))
+		all = append(all, ShortTime(took))
 	}
 	if used := n.tokens(); used > 0 {
-		all = append(all, count(used)+" tok")
+		all = append(all, Count(used)+" tok")
 	}
 	if n.worker != "" {
 		all = append(all, Printable(n.worker))
@@ -266,8 +266,8 @@ const (
 	cyan   = "36"
 )
 
-// count returns a number in a few characters.
-func count(n int) string {
+// Count returns a number in a few characters.
+func Count(n int) string {
 	switch {
 	case n < 1000:
 		return strconv.Itoa(n)
@@ -277,7 +277,8 @@ func count(n int) string {
 	return fmt.Sprintf("%.1fM", float64(n)/1e6)
 }
 
-func seconds(d time.Duration) string {
+// ShortTime formats a time span in a few characters.
+func ShortTime(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%.1fs", d.Seconds())

@@ -86,8 +86,8 @@ func (p *printer) header(s *client.Snapshot, runs []client.RunInfo, now time.Tim
 	}
 	p.line("tree %s: %s %s", s.Root.Tree, s.Root.Agent, Printable(status))
 	p.line("began %s, took %s; %d of %d runs ended, %s, %s, %s tokens",
-		s.Since.Local().Format(time.DateTime), seconds(ended.Sub(s.Since)), done, totals.Runs,
-		plural(totals.ModelCalls, "turn"), plural(totals.ToolCalls, "tool call"), count(tokens(totals.Usage)))
+		s.Since.Local().Format(time.DateTime), ShortTime(ended.Sub(s.Since)), done, totals.Runs,
+		plural(totals.ModelCalls, "turn"), plural(totals.ToolCalls, "tool call"), Count(tokens(totals.Usage)))
 }
 
 // models prints the tokens of each model.
@@ -107,9 +107,9 @@ func plural(n int, noun string) string {
 }
 
 func usageText(u provider.Usage) string {
-	text := fmt.Sprintf("%s in, %s out", count(u.InputTokens), count(u.OutputTokens))
+	text := fmt.Sprintf("%s in, %s out", Count(u.InputTokens), Count(u.OutputTokens))
 	if u.CachedTokens > 0 {
-		text += fmt.Sprintf(", %s of the input cached", count(u.CachedTokens))
+		text += fmt.Sprintf(", %s of the input cached", Count(u.CachedTokens))
 	}
 	return text
 }
@@ -127,7 +127,7 @@ func (p *printer) run(r client.RunInfo, now time.Time) {
 		field("called", fmt.Sprintf("%s, %s ago", r.Called.Local().Format(time.DateTime), presence.Age(now.Sub(r.Called))))
 	}
 	if !r.Ended.IsZero() {
-		field("ended", fmt.Sprintf("%s, after %s", r.Ended.Local().Format(time.DateTime), seconds(r.Ended.Sub(r.Called))))
+		field("ended", fmt.Sprintf("%s, after %s", r.Ended.Local().Format(time.DateTime), ShortTime(r.Ended.Sub(r.Called))))
 	} else if !r.Deadline.IsZero() {
 		field("deadline", r.Deadline.Local().Format(time.DateTime))
 	}

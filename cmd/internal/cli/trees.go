@@ -28,8 +28,8 @@ func PrintTrees(w io.Writer, trees []client.TreeInfo, now time.Time) error {
 			ended = now
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d/%d\t%d\t%s\t%s\t%s\n",
-			t.Root.Tree, t.Root.Agent, t.Status, presence.Age(now.Sub(t.Began)), seconds(ended.Sub(t.Began)),
-			t.Done, t.Runs, t.Turns, count(tokens(t.Usage)), fit(firstWords(t.Task), listedTask),
+			t.Root.Tree, t.Root.Agent, t.Status, presence.Age(now.Sub(t.Began)), ShortTime(ended.Sub(t.Began)),
+			t.Done, t.Runs, t.Turns, Count(tokens(t.Usage)), fit(firstWords(t.Task), listedTask),
 			cmp.Or(WaitsFor(t, now), firstWords(t.Outcome.Error)))
 	}
 	return table.Flush()

@@ -137,6 +137,22 @@ func (t *Tree) whyAwaiting(n *node, now time.Time) string {
 	return name + ", which " + why
 }
 
+// ProgressText says in a few words what a worker does with a run in its hand, by
+// its last report.
+func ProgressText(p run.Progress) string {
+	switch p.Event {
+	case run.ProgressAsking:
+		return fmt.Sprintf("asks the model, turn %d", p.Turn)
+	case run.ProgressRunning:
+		return "runs its tool"
+	case run.ProgressRetrying:
+		return fmt.Sprintf("pauses before attempt %d of %d, turn %d", p.Attempt, p.Attempts, p.Turn)
+	case run.ProgressWaiting:
+		return fmt.Sprintf("waits at a limit, turn %d: %s", p.Turn, Printable(p.Reason))
+	}
+	return "waits for a slot, or reads or writes"
+}
+
 // hasSubject reports whether a reason is a sentence of its own. Other reasons
 // begin with a verb, of which the run is the subject.
 func hasSubject(why string) bool {
