@@ -36,13 +36,13 @@ const (
 // from its end to its beginning. A window with more messages than one read
 // brings is narrowed. So the cost depends on the messages that the caller takes,
 // and on those between them.
-func (c *Conn) Newest(ctx context.Context, filter string, before time.Time) iter.Seq2[Stored, error] {
+func Newest(ctx context.Context, c *Conn, filter string, before time.Time) iter.Seq2[Stored, error] {
 	return newest(ctx, c, filter, walk{before: before})
 }
 
 // NewestOf is Newest for a filter that matches few messages of a long stream.
 // It reads them by subject first.
-func (c *Conn) NewestOf(ctx context.Context, filter string, before time.Time) iter.Seq2[Stored, error] {
+func NewestOf(ctx context.Context, c *Conn, filter string, before time.Time) iter.Seq2[Stored, error] {
 	return newest(ctx, c, filter, walk{before: before, sparse: true})
 }
 

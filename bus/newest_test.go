@@ -60,8 +60,8 @@ func TestNewest(t *testing.T) {
 			before = want[skipped-1].Time
 		}
 		for name, walk := range map[string]func() ([]Stored, error){
-			"windows":    func() ([]Stored, error) { return collect(c.Newest(t.Context(), calls, before)) },
-			"by subject": func() ([]Stored, error) { return collect(c.NewestOf(t.Context(), calls, before)) },
+			"windows":    func() ([]Stored, error) { return collect(Newest(t.Context(), c, calls, before)) },
+			"by subject": func() ([]Stored, error) { return collect(NewestOf(t.Context(), c, calls, before)) },
 		} {
 			got, err := walk()
 			if diff := cmp.Diff(places(want[skipped:]), places(got)); diff != "" || err != nil {
@@ -105,7 +105,7 @@ func TestNewestReadsLittle(t *testing.T) {
 	}
 	was := c.Stats()
 	var got []string
-	for m, err := range c.Newest(t.Context(), c.Space().RootCalls(subjects.Agent{}), time.Time{}) {
+	for m, err := range Newest(t.Context(), c, c.Space().RootCalls(subjects.Agent{}), time.Time{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestNewestPartitions(t *testing.T) {
 		}
 		want = append([]string{r.Call()}, want...)
 	}
-	all, err := collect(c.Newest(t.Context(), c.Space().RootCalls(subjects.Agent{}), time.Time{}))
+	all, err := collect(Newest(t.Context(), c, c.Space().RootCalls(subjects.Agent{}), time.Time{}))
 	var got []string
 	for _, m := range all {
 		got = append(got, m.Subject)
@@ -145,7 +145,7 @@ func TestNewestPartitions(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	later, err := collect(c.Newest(t.Context(), c.Space().RootCalls(subjects.Agent{}), all[9].Time))
+	later, err := collect(Newest(t.Context(), c, c.Space().RootCalls(subjects.Agent{}), all[9].Time))
 	if err != nil || len(later) != 90 || later[0].Subject != want[10] {
 		t.Errorf("from the eleventh on: got %d messages, %v", len(later), err)
 	}

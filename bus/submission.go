@@ -29,7 +29,7 @@ func (c *Conn) QueuedSubmission(ctx context.Context, filter string) (m Stored, o
 // newest first. Total is the number of all. A worker may have taken one of them:
 // its tree has a root then. The error is ErrNoStream if there is no stream of
 // submissions.
-func (c *Conn) QueuedSubmissions(ctx context.Context, n int) (ms []Stored, total uint64, err error) {
+func QueuedSubmissions(ctx context.Context, c *Conn, n int) (ms []Stored, total uint64, err error) {
 	s, err := ask(ctx, c, func(ctx context.Context) (jetstream.Stream, error) {
 		return c.js.Stream(ctx, c.cfg.Space.Name("SUBMIT"))
 	})
@@ -48,7 +48,7 @@ func (c *Conn) QueuedSubmissions(ctx context.Context, n int) (ms []Stored, total
 		if to-from > width {
 			from = to - width
 		}
-		window, err := c.submissionsIn(ctx, s, from, to)
+		window, err := submissionsIn(ctx, c, s, from, to)
 		if err != nil {
 			return nil, 0, fmt.Errorf("submissions: %w", err)
 		}
@@ -60,7 +60,9 @@ func (c *Conn) QueuedSubmissions(ctx context.Context, n int) (ms []Stored, total
 
 // submissionsIn reads the submissions with sequences of a range, the newest
 // first.
-func (c *Conn) submissionsIn(ctx context.Context, s jetstream.Stream, from, to uint64) (ms []Stored, _ error) {
+func submissionsIn(
+	ctx context.Context, c *Conn, s jetstream.Stream, from, to uint64,
+) (ms []Stored, _ error) {
 	for from < to {
 		m, err := ask(ctx, c, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
 			return s.GetMsg(ctx, from, jetstream.WithGetMsgSubject(c.cfg.Space.Submissions()))

@@ -11,7 +11,7 @@ import (
 // that taken ones have left.
 func TestQueuedSubmissions(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
-	if ms, total, err := c.QueuedSubmissions(t.Context(), 5); len(ms) > 0 || total > 0 || err != nil {
+	if ms, total, err := QueuedSubmissions(t.Context(), c, 5); len(ms) > 0 || total > 0 || err != nil {
 		t.Errorf("an empty stream: got %v, %d, %v", places(ms), total, err)
 	}
 	for i := range 60 {
@@ -36,7 +36,7 @@ func TestQueuedSubmissions(t *testing.T) {
 			"2 axe.submit.a.t1", "1 axe.submit.a.t0",
 		},
 	} {
-		ms, total, err := c.QueuedSubmissions(t.Context(), n)
+		ms, total, err := QueuedSubmissions(t.Context(), c, n)
 		if diff := cmp.Diff(want, places(ms)); diff != "" || total != 6 || err != nil {
 			t.Errorf("%d: total %d, %v (-want +got):\n%s", n, total, err, diff)
 		}

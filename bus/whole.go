@@ -24,7 +24,7 @@ const (
 // whatever their number. Its cost depends on the matching messages alone, as
 // that of ReadBySubject. Messages that are stored during the read may be
 // missing.
-func (c *Conn) ReadWhole(ctx context.Context, filter string) ([]Stored, error) {
+func ReadWhole(ctx context.Context, c *Conn, filter string) ([]Stored, error) {
 	ms, err := c.ReadBySubject(ctx, filter, 0)
 	if !errors.Is(err, ErrTooMany) {
 		return ms, err

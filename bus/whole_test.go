@@ -41,7 +41,7 @@ func TestReadWhole(t *testing.T) {
 	if err != nil || len(want) < 1024 {
 		t.Fatalf("scan: %d messages, %v", len(want), err)
 	}
-	got, err := c.ReadWhole(t.Context(), filter)
+	got, err := ReadWhole(t.Context(), c, filter)
 	if diff := cmp.Diff(places(want), places(got)); diff != "" || err != nil {
 		t.Errorf("%v (-scan +whole):\n%s", err, diff)
 	}

@@ -39,7 +39,7 @@ type hand struct {
 
 // askFleet asks the workers what they have in hand: of one tree or, for the
 // zero Tree, of all.
-func (c *Client) askFleet(ctx context.Context, tree subjects.Tree) (*fleet, error) {
+func askFleet(ctx context.Context, c *Client, tree subjects.Tree) (*fleet, error) {
 	survey, err := presence.New(c.conn).Survey(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("workers: %w", err)

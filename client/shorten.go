@@ -59,7 +59,7 @@ func (c *Client) Resolve(ctx context.Context, id subjects.Tree, made bool) (subj
 		return id, err
 	}
 	var found []TreeName
-	for t, err := range c.names(ctx) {
+	for t, err := range names(ctx, c) {
 		if err != nil {
 			return id, err
 		}
@@ -86,7 +86,7 @@ func (c *Client) Names(ctx context.Context, n int) ([]TreeName, error) {
 		return nil, err
 	}
 	var all []TreeName
-	for t, err := range c.names(ctx) {
+	for t, err := range names(ctx, c) {
 		if err != nil || len(all) == n {
 			return all, err
 		}
@@ -98,11 +98,11 @@ func (c *Client) Names(ctx context.Context, n int) ([]TreeName, error) {
 }
 
 // names yields the trees at work, those of submissions, and the newest.
-func (c *Client) names(ctx context.Context) iter.Seq2[TreeName, error] {
+func names(ctx context.Context, c *Client) iter.Seq2[TreeName, error] {
 	l := &treeList{c: c}
 	space := c.conn.Space()
 	return func(yield func(TreeName, error) bool) {
-		queued, _, err := c.conn.QueuedSubmissions(ctx, maxCandidates)
+		queued, _, err := bus.QueuedSubmissions(ctx, c.conn, maxCandidates)
 		if err != nil && !errors.Is(err, bus.ErrNoStream) {
 			yield(TreeName{}, err)
 			return
@@ -113,8 +113,8 @@ func (c *Client) names(ctx context.Context) iter.Seq2[TreeName, error] {
 			}
 		}
 		for _, seq := range []iter.Seq2[candidate, error]{
-			l.found(c.conn.NewestOf(ctx, space.RootTimers(l.q.Agent), time.Time{}), subjects.Timer),
-			l.found(c.conn.Newest(ctx, space.RootCalls(l.q.Agent), time.Time{}), subjects.Call),
+			l.found(bus.NewestOf(ctx, c.conn, space.RootTimers(l.q.Agent), time.Time{}), subjects.Timer),
+			l.found(bus.Newest(ctx, c.conn, space.RootCalls(l.q.Agent), time.Time{}), subjects.Call),
 		} {
 			for cand, err := range first(seq, maxLooked) {
 				if !yield(TreeName{cand.root.Tree, cand.root.Agent}, err) || err != nil {

@@ -44,7 +44,7 @@ func (c *Client) Snapshot(ctx context.Context, tree subjects.Tree) (*Snapshot, e
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.look(ctx, f)
+	s, err := look(ctx, c, f)
 	if err != nil || s.Stalled() == 0 {
 		return s, err
 	}
@@ -52,7 +52,7 @@ func (c *Client) Snapshot(ctx context.Context, tree subjects.Tree) (*Snapshot, e
 	if err := pause.For(ctx, confirmDelay); err != nil {
 		return nil, err
 	}
-	return c.look(ctx, f)
+	return look(ctx, c, f)
 }
 
 // confirmDelay is the time after which a tree is read again if a run of it
@@ -60,20 +60,20 @@ func (c *Client) Snapshot(ctx context.Context, tree subjects.Tree) (*Snapshot, e
 const confirmDelay = 100 * time.Millisecond
 
 // look reads a tree, and asks the workers about it if it has not ended.
-func (c *Client) look(ctx context.Context, f found) (*Snapshot, error) {
-	s, err := c.snapshot(ctx, f)
+func look(ctx context.Context, c *Client, f found) (*Snapshot, error) {
+	s, err := readSnapshot(ctx, c, f)
 	if err != nil || s.Ended() {
 		return s, err
 	}
-	fl, err := c.askFleet(ctx, f.root.Tree)
+	fl, err := askFleet(ctx, c, f.root.Tree)
 	if err == nil {
 		s.observe(ctx, fl)
 	}
 	return s, err
 }
 
-// snapshot reads the stored messages of a tree.
-func (c *Client) snapshot(ctx context.Context, f found) (*Snapshot, error) {
+// readSnapshot reads the stored messages of a tree.
+func readSnapshot(ctx context.Context, c *Client, f found) (*Snapshot, error) {
 	s := &Snapshot{Root: f.root}
 	// The outcome is read first, so that everything before it is read.
 	outcome, ended, err := c.readResult(ctx, f.root)
@@ -82,11 +82,11 @@ func (c *Client) snapshot(ctx context.Context, f found) (*Snapshot, error) {
 	}
 	var ms []bus.Stored
 	if f.call != 0 {
-		if ms, err = c.conn.ReadWhole(ctx, f.root.Space.TreeOf(f.root.Tree)); err != nil {
+		if ms, err = bus.ReadWhole(ctx, c.conn, f.root.Space.TreeOf(f.root.Tree)); err != nil {
 			return nil, fmt.Errorf("tree %s: %w", f.root.Tree, err)
 		}
 	} else if !ended {
-		return s, c.readQueued(ctx, s)
+		return s, readQueued(ctx, c, s)
 	}
 	if ended {
 		ms = append(ms, outcome)
@@ -109,7 +109,7 @@ func (c *Client) snapshot(ctx context.Context, f found) (*Snapshot, error) {
 }
 
 // readQueued completes the snapshot of a tree without a root.
-func (c *Client) readQueued(ctx context.Context, s *Snapshot) error {
+func readQueued(ctx context.Context, c *Client, s *Snapshot) error {
 	m, ok, err := c.conn.QueuedSubmission(ctx, s.Root.Space.SubmissionOf(s.Root.Tree))
 	s.Queued, s.Since = ok, m.Time.Add(c.toLocalClock())
 	return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -33,7 +34,7 @@ const maxOutcomes = 50_000
 
 // Statistics counts the runs that have ended since a time, by agent, sorted by
 // name. It reads the newest 50,000 outcomes at most: then all is false.
-func (c *Client) Statistics(ctx context.Context, since time.Time) (stats []AgentStatistics, all bool, err error) {
+func Statistics(ctx context.Context, c *Client, since time.Time) (stats []AgentStatistics, all bool, err error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return nil, false, err
 	}
@@ -42,7 +43,7 @@ func (c *Client) Statistics(ctx context.Context, since time.Time) (stats []Agent
 	all = true
 	for _, filter := range []string{space.ResultsBy(subjects.Agent{}), space.RepliesOfAll()} {
 		read := 0
-		for m, err := range c.conn.Newest(ctx, filter, time.Time{}) {
+		for m, err := range bus.Newest(ctx, c.conn, filter, time.Time{}) {
 			if err != nil {
 				return nil, false, err
 			}

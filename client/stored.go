@@ -20,7 +20,7 @@ func (c *Client) Stored(ctx context.Context, tree subjects.Tree) ([]bus.Stored, 
 	if err != nil {
 		return nil, err
 	}
-	ms, err := c.conn.ReadWhole(ctx, f.root.Space.TreeOf(tree))
+	ms, err := bus.ReadWhole(ctx, c.conn, f.root.Space.TreeOf(tree))
 	if err != nil {
 		return nil, fmt.Errorf("tree %s: %w", tree, err)
 	}

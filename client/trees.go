@@ -134,18 +134,18 @@ type treeList struct {
 // begin finds the place at which the list goes on, asks the workers, and lists
 // the submissions that no worker has taken.
 func (l *treeList) begin(ctx context.Context) (err error) {
-	if l.fleet, err = l.c.askFleet(ctx, subjects.Tree{}); err != nil {
+	if l.fleet, err = askFleet(ctx, l.c, subjects.Tree{}); err != nil {
 		return err
 	}
 	if !l.q.Before.IsZero() {
-		l.before, err = l.c.listedAt(ctx, l.q.Before, l.q.All)
+		l.before, err = listedAt(ctx, l.c, l.q.Before, l.q.All)
 		return err
 	}
 	return l.queued(ctx)
 }
 
 // listedAt returns the time by which a list orders a tree.
-func (c *Client) listedAt(ctx context.Context, tree subjects.Tree, all bool) (time.Time, error) {
+func listedAt(ctx context.Context, c *Client, tree subjects.Tree, all bool) (time.Time, error) {
 	f, err := c.find(ctx, tree)
 	if err != nil {
 		return time.Time{}, err
@@ -168,7 +168,7 @@ func (l *treeList) queued(ctx context.Context) error {
 	if !l.wants(TreeQueued) {
 		return nil
 	}
-	ms, _, err := l.c.conn.QueuedSubmissions(ctx, l.q.N)
+	ms, _, err := bus.QueuedSubmissions(ctx, l.c.conn, l.q.N)
 	if errors.Is(err, bus.ErrNoStream) {
 		return nil
 	}
@@ -264,12 +264,12 @@ const newestRoots = 64
 // candidates yields roots, the newest first.
 func (l *treeList) candidates(ctx context.Context) iter.Seq2[candidate, error] {
 	space, conn := l.c.conn.Space(), l.c.conn
-	calls := l.found(conn.Newest(ctx, space.RootCalls(l.q.Agent), l.before), subjects.Call)
+	calls := l.found(bus.Newest(ctx, conn, space.RootCalls(l.q.Agent), l.before), subjects.Call)
 	if l.q.All {
 		// A submission that was refused has an outcome and no call.
-		return merged(calls, l.found(conn.Newest(ctx, space.ResultsBy(l.q.Agent), l.before), subjects.Result))
+		return merged(calls, l.found(bus.Newest(ctx, conn, space.ResultsBy(l.q.Agent), l.before), subjects.Result))
 	}
-	return merged(l.found(conn.NewestOf(ctx, space.RootTimers(l.q.Agent), l.before), subjects.Timer),
+	return merged(l.found(bus.NewestOf(ctx, conn, space.RootTimers(l.q.Agent), l.before), subjects.Timer),
 		first(calls, newestRoots))
 }
 
@@ -442,7 +442,7 @@ func (l *treeList) infoAtWork(ctx context.Context, t TreeInfo) (TreeInfo, error)
 	if err != nil || !called {
 		return t, err // its messages were removed
 	}
-	s, err := l.c.snapshot(ctx, found{t.Root, call.Seq})
+	s, err := readSnapshot(ctx, l.c, found{t.Root, call.Seq})
 	if err != nil {
 		return t, err
 	}

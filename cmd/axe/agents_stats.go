@@ -18,17 +18,18 @@ import (
 
 const (
 	statsLong = `Count the runs of each agent that have ended in the last day, or in the time of
---since: how many, how many of them failed, the time of half of them (P50) and of
-19 in 20 (P95) from the call to the outcome, with all waiting, the time of their
-requests to the model, and their tokens. Runs of all levels of all trees count,
-without the runs below them.
+--since. The list has the number of runs, the number of those that failed, and
+the time from the call to the outcome, with all waiting: half of the runs took
+at most P50, and 19 in 20 at most P95. It has the time of the requests to the
+model and the tokens too. Runs of all levels of all trees count, without the
+runs below them.
 
 --sort p95 lists the slowest agent first, failed the one that failed most, runs
-and tokens the one with the most. The command reads the newest 100,000 outcomes at
-most, and says so on stderr if there are more.
+and tokens the one with the most. The command reads the newest 100,000 outcomes
+at most, and says so on stderr if there are more.
 
--o json prints an object a line: agent, runs, failed, p50_ns, p95_ns, model_ms and
-usage.`
+-o json prints an object a line: agent, runs, failed, p50_ns, p95_ns, model_ms
+and usage.`
 
 	statsExamples = `  axe agents stats
   axe agents stats --since 1h --sort failed
@@ -73,7 +74,7 @@ func (o *statsOptions) run(ctx context.Context, stdout io.Writer) error {
 		return cli.Usage("--since must be positive, got %s", &o.since)
 	}
 	return o.session.Use(ctx, func(ses *cli.Session) error {
-		stats, all, err := ses.Statistics(ctx, time.Now().Add(-time.Duration(o.since)))
+		stats, all, err := client.Statistics(ctx, ses.Client, time.Now().Add(-time.Duration(o.since)))
 		if err != nil {
 			return err
 		}

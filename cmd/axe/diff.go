@@ -14,11 +14,12 @@ import (
 const (
 	diffLong = `Say where two trees part. The conversations of both are compared from the root,
 message by message, without times, workers, models and tokens. Where the results
-of a call differ, the conversations of the runs that it made are compared. So the
-command shows where a difference begins, and not what follows from it.
+of a call differ, the conversations of the runs that it made are compared. The
+command shows where a difference begins, and leaves out the consequences.
 
--o json prints an object a line for each place: path, and the first messages that
-differ, a and b, as in axe log. One of them is null if its tree ends before.
+-o json prints an object a line for each place: path, and the first messages
+that differ, a and b, as in axe log. One of them is null if its tree ends
+before.
 
 Exit codes: 0 the same, 1 the trees part, or the bus cannot be reached, 2 usage,
 or a tree that does not exist.`

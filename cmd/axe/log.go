@@ -18,20 +18,21 @@ import (
 )
 
 const (
-	logLong = `Print the conversation of a run as a person reads it: the root of a tree or, with
-a PATH, a run below it. It has the task, the prompts, the answers of the model
-with their tool calls, the results, mail, and the verdicts of supervisors and
-people, each with its time. Below an answer stand the paths of the runs that its
-calls made: axe log ID PATH prints theirs. --all prints all runs of the tree
-below the run, in the order of time.
+	logLong = `Print the conversation of a run as a person reads it: of the root of a tree or,
+with a PATH, of a run below it. It has the task, the prompts, the answers of the
+model with their tool calls, the results, mail, and the verdicts of supervisors
+and people, each with its time. A tool call has the paths of the runs that it
+made: axe log ID PATH prints theirs. --all prints all runs below the run too, in
+the order of time.
 
 A run that answers at once stores no prompts: its conversation has its task and
 its answer. A long text is cut to 40 lines, unless --full is given.
 
---follow goes on until the run has ended, or ^C. -o json prints an object a line:
-tree, path, agent, seq, time, role, turn, text, calls, from, name, decision,
-failed, kind, worker, model, usage, duration_ms and retries. --raw prints the
-messages on the bus, an object a line: seq, time, subject, header and body.`
+--follow goes on until the run has ended, or ^C. -o json prints an object a
+line: tree, path, agent, seq, time, role, turn, text, calls, from, name, idle,
+decision, failed, kind, worker, model, usage, duration_ms and retries. --raw
+prints the messages on the bus, an object a line: seq, time, subject, header and
+body.`
 
 	logExamples = `  axe log 5Rt0yAkYxJ
   axe log 5Rt0yAkYxJ r-1-0 --follow

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	psLong = `List trees, the newest first: those at work or, with --all, those that have ended
-too. A tree is at work from its submission to its outcome, however long it waits.
+	psLong = `List trees, the newest first: those at work or, with --all, those that have
+ended too. A tree is at work from its submission to its outcome, however long it
+waits.
 
   queued     no worker has taken the submission yet
   running    a worker has a run of the tree in hand
@@ -29,8 +30,8 @@ too. A tree is at work from its submission to its outcome, however long it waits
 
 RUNS are the runs that have ended and all that were called so far, without calls
 of tools. TURNS are answers of models, and TOKENS their input and output, of the
-whole tree. --agent, --status and --since name trees by the agent of the root, by
-the status, and by the time since they began. --status failed or completed
+whole tree. --agent chooses trees by the agent of the root, --status by the
+status, and --since by the time since they began. --status failed or completed
 implies --all.
 
 A list has 20 trees, or -n. If there are more, stderr has the command for the

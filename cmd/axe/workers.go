@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	workersLong = `List the workers on the bus, or show what one of them has in hand. A worker in the
-list has its slots in use and all of them, for models and for tools, and the
-number of runs in hand. A worker that was there in the last day and is gone is
-listed with the time of its end.
+	workersLong = `List the workers on the bus, or show the work that one of them has in hand. A
+worker in the list has its slots in use and all of them, for models and for
+tools, and the number of runs in hand. A worker that was there in the last day
+and is gone is listed with the time of its end.
 
 With WORKER the command says what its stop would cost. A worker that is told to
-end (SIGTERM) lets its requests end within its --grace, and hands the rest on. No
-stored message is ever lost. A worker that is killed loses the requests in
+end (SIGTERM) lets its requests end within its --grace, and hands the rest on.
+No stored message is ever lost. A worker that is killed loses the requests in
 flight: other workers make them again. Runs of an agent that no other worker
 serves wait until one does.
 
--o json prints an object a line: name, host, pid, since, ended, agents, sole (the
-agents that no other worker serves), known (it has said what it has in hand),
-slots, free, tool_slots, free_tools, draining, trouble, runs and more (the number
-of runs in hand that are not listed).`
+-o json prints an object a line: name, host, pid, since, ended, agents, sole
+(the agents that no other worker serves), known (it has said what it has in
+hand), slots, free, tool_slots, free_tools, draining, trouble, runs and more
+(the number of runs in hand that are not listed).`
 
 	workersExamples = `  axe workers
   axe workers one
