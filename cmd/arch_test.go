@@ -97,6 +97,7 @@ var allowedImports = map[string][]string{
 		"agentd/run",
 		"bus",
 		"bus/busbench",
+		"client",
 		"internal/pause",
 		"configs",
 		"provider",
