@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/axebus/axe/bus"
 )
 
-// fillTimeout bounds the wait for the acknowledgements of the last messages.
+// fillTimeout bounds a wait for acknowledgements.
 const fillTimeout = time.Minute
 
 // Fill stores messages in their order, with thousands of them in flight. It
@@ -28,7 +29,7 @@ func Fill(ctx context.Context, conn *bus.Conn, messages iter.Seq[bus.Message], s
 		for _, kv := range m.Header {
 			msg.Header.Set(kv[0], kv[1])
 		}
-		if _, err := js.PublishMsgAsync(msg); err != nil {
+		if _, err := js.PublishMsgAsync(msg, jetstream.WithStallWait(fillTimeout)); err != nil {
 			return fmt.Errorf("fill: %s: %w", m.Subject, err)
 		}
 		if n++; n%1000 == 0 {
