@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -85,11 +84,12 @@ type walk struct {
 	// first is the first sequence of the stream, and to the sequence before
 	// which the next window ends.
 	first, to uint64
+	// middle is the end of the part of the stream in which messages are read
+	// one by one.
+	middle uint64
 	// width is the width of the next window, and passed the number of
 	// sequences in the windows so far.
 	width, passed uint64
-	// after is the number of messages from to on, when they were counted.
-	after int
 	// read has the messages that were not yielded yet, in stream order.
 	read []Stored
 }
@@ -132,16 +132,11 @@ func (w *walk) begin(ctx context.Context) error {
 		return err
 	}
 	w.first, w.to = info.State.FirstSeq, info.State.LastSeq+1
-	w.width = newestWindow
+	w.width, w.middle = newestWindow, w.first+(w.to-w.first)*3/5
 	if w.before.IsZero() {
 		return nil
 	}
-	if err := w.seek(ctx); err != nil {
-		return err
-	}
-	ms, err := w.reader.ask(ctx, w.stream, directGet{NextFor: w.filter, Seq: w.to, Batch: 1})
-	w.after = pendingFrom(ms)
-	return err
+	return w.seek(ctx)
 }
 
 // seek moves the end of the walk to the first message that was stored at the
@@ -150,12 +145,12 @@ func (w *walk) begin(ctx context.Context) error {
 func (w *walk) seek(ctx context.Context) error {
 	for low := w.first; low < w.to; {
 		middle := low + (w.to-low)/2
-		ms, err := w.reader.ask(ctx, w.stream, directGet{NextFor: ">", Seq: middle, Batch: 1})
+		m, ok, err := w.next(ctx, ">", middle)
 		if err != nil {
 			return err
 		}
-		if len(ms) > 0 && ms[0].Time.Before(w.before) {
-			low = ms[0].Seq + 1
+		if ok && m.Time.Before(w.before) {
+			low = m.Seq + 1
 		} else {
 			w.to = middle
 		}
@@ -174,38 +169,67 @@ func (w *walk) window(ctx context.Context) error {
 	if w.to-w.first > w.width {
 		from = w.to - w.width
 	}
-	ms, err := w.reader.ask(ctx, w.stream,
-		directGet{NextFor: w.filter, Seq: from, Batch: newestBatch, MaxBytes: newestBytes})
+	ms, more, err := w.readFrom(ctx, from)
 	if err != nil {
 		return err
 	}
-	pending := pendingFrom(ms)
-	last, more := pageEnd(ms)
-	if more && last < w.to-1 && w.to-from > 1 {
-		inside := uint64(max(1, pending-w.after))
-		w.width = max(1, min((w.to-from)/2, (w.to-from)*newestBatch/inside/2))
+	if more && w.to-from > 1 {
+		// As many as there are before the last one are in a window of this
+		// width.
+		reached := ms[len(ms)-1].Seq - from + 1
+		w.width = max(1, min((w.to-from)/2, reached))
 		return nil
 	}
 	w.read = slices.DeleteFunc(ms, func(m Stored) bool { return m.Seq >= w.to })
 	w.passed += w.to - from
-	w.to, w.after = from, pending
+	w.to = from
 	if len(w.read) < newestBatch/newestGrowth {
 		w.width *= newestGrowth
 	}
 	return nil
 }
 
+// readFrom reads the messages from a sequence on, at most one batch. More is
+// true if there may be more of them in the window.
+//
+// With a batch the server counts the messages that follow the batch. For a place
+// in the first half of a stream it goes through all subjects for that: 100 ms
+// with two million of them. So there each message is read by itself.
+func (w *walk) readFrom(ctx context.Context, from uint64) (ms []Stored, more bool, err error) {
+	if from > w.middle {
+		g := directGet{NextFor: w.filter, Seq: from, Batch: newestBatch, MaxBytes: newestBytes}
+		if ms, err = w.reader.ask(ctx, w.stream, g); err != nil {
+			return nil, false, err
+		}
+		last, more := pageEnd(ms)
+		return ms, more && last < w.to-1, nil
+	}
+	for seq := from; seq < w.to; {
+		if len(ms) == newestBatch {
+			return ms, true, nil
+		}
+		m, ok, err := w.next(ctx, w.filter, seq)
+		if err != nil || !ok {
+			return ms, false, err
+		}
+		ms = append(ms, m)
+		seq = m.Seq + 1
+	}
+	return ms, false, nil
+}
+
+// next reads the first message from a sequence on that a filter matches; ok is
+// false if there is none.
+func (w *walk) next(ctx context.Context, filter string, seq uint64) (m Stored, ok bool, err error) {
+	ms, err := w.reader.ask(ctx, w.stream, directGet{NextFor: filter, Seq: seq})
+	if err != nil || len(ms) == 0 {
+		return m, false, err
+	}
+	return ms[0], true, nil
+}
+
 // bySubject reads all messages of the walk that were not read yet.
 func (w *walk) bySubject(ctx context.Context) ([]Stored, error) {
 	ms, err := w.reader.ask(ctx, w.stream, directGet{MultiLast: []string{w.filter}})
 	return slices.DeleteFunc(InOrder(ms), func(m Stored) bool { return m.Seq >= w.to }), err
-}
-
-// pendingFrom returns the number of messages from the first one of a batch on.
-func pendingFrom(batch []Stored) int {
-	if len(batch) == 0 {
-		return 0
-	}
-	left, _ := strconv.Atoi(batch[0].Header.Get(headerNumPending))
-	return left + 1
 }
