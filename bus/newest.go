@@ -18,9 +18,10 @@ const (
 	// Each window is newestGrowth times as wide as the one after it.
 	newestWindow = 256
 	newestGrowth = 4
-	// newestSparse is the number of sequences without a full batch after
-	// which the filter counts as sparse: its messages are then read by
-	// subject, which does not depend on the length of the stream.
+	// newestSparse is the number of sequences with less than a batch of
+	// messages after which the filter counts as sparse: its messages are
+	// then read by subject, which does not depend on the length of the
+	// stream.
 	newestSparse = 1 << 16
 )
 
@@ -87,9 +88,12 @@ type walk struct {
 	// middle is the end of the part of the stream in which messages are read
 	// one by one.
 	middle uint64
-	// width is the width of the next window, and passed the number of
-	// sequences in the windows so far.
-	width, passed uint64
+	// width is the width of the next window.
+	width uint64
+	// passed is the number of sequences in the last windows, and found the
+	// number of messages in them. Both begin anew after a batch.
+	passed uint64
+	found  int
 	// read has the messages that were not yielded yet, in stream order.
 	read []Stored
 }
@@ -115,7 +119,7 @@ func (w *walk) fill(ctx context.Context) error {
 			}
 			w.sparse = false
 			// It is asked again when the walk has gone as far again.
-			w.passed = 0
+			w.passed, w.found = 0, 0
 		}
 		if err := w.window(ctx); err != nil {
 			return err
@@ -182,6 +186,9 @@ func (w *walk) window(ctx context.Context) error {
 	}
 	w.read = slices.DeleteFunc(ms, func(m Stored) bool { return m.Seq >= w.to })
 	w.passed += w.to - from
+	if w.found += len(w.read); w.found >= newestBatch {
+		w.passed, w.found = 0, 0
+	}
 	w.to = from
 	if len(w.read) < newestBatch/newestGrowth {
 		w.width *= newestGrowth
