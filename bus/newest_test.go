@@ -114,7 +114,8 @@ func TestNewestReadsLittle(t *testing.T) {
 		}
 	}
 	now := c.Stats()
-	if got[19] != "axe.run.a.t2980.r.call" || !slices.IsSortedFunc(got, func(a, b string) int { return strings.Compare(b, a) }) {
+	falling := func(a, b string) int { return strings.Compare(b, a) }
+	if got[19] != "axe.run.a.t2980.r.call" || !slices.IsSortedFunc(got, falling) {
 		t.Errorf("got %v, want the calls of t2999 to t2980", got)
 	}
 	if reads, ms := now.Reads-was.Reads, now.Messages-was.Messages; reads > 4 || ms > 200 {

@@ -22,11 +22,11 @@ func (h *harness) conversation(tree string) (lines []string) {
 	var cs client.Conversations
 	for _, e := range s.Events {
 		for _, m := range cs.Messages(e) {
-			line := fmt.Sprint(m.Run.Path, " ", m.Run.Agent, " ", m.Role, " ", m.From, " ", m.Text)
+			words := []string{m.Run.Path.String(), m.Run.Agent.String(), string(m.Role), m.From, m.Text}
 			for _, c := range m.Calls {
-				line += fmt.Sprint(" ", c.Tool, c.Paths, c.Error)
+				words = append(words, fmt.Sprint(c.Tool, c.Paths, c.Error))
 			}
-			lines = append(lines, strings.Join(strings.Fields(line), " "))
+			lines = append(lines, strings.Join(strings.Fields(strings.Join(words, " ")), " "))
 		}
 	}
 	return lines
@@ -110,9 +110,10 @@ func TestCompare(t *testing.T) {
 		for tree, end := range map[string]string{"x": "yes", "y": "no"} {
 			subject := func(rest string) string { return "axe.run.echo." + tree + "." + rest }
 			turn := func(call string) string {
+				arguments := `"{\"agent\":\"echo\",\"task\":\"` + call + `\"}"`
 				return `{"index":1,"kind":"turn","trigger":1,"seen":1,"worker":"w","start":{"model":"m","user":"go"},` +
-					`"answer":{"tool_calls":[{"id":"1","name":"call_agent","arguments":"{\"agent\":\"echo\",\"task\":\"` +
-					call + `\"}"}]},"calls":[{"agent":"echo"}]}`
+					`"answer":{"tool_calls":[{"id":"1","name":"call_agent","arguments":` + arguments + `}]},` +
+					`"calls":[{"agent":"echo"}]}`
 			}
 			outcome := `{"status":"completed","agent":"echo","result":"` + end + `"}`
 			h.write(subject("r.call"), `{"task":"go"}`)

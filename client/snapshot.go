@@ -138,12 +138,13 @@ func (s *Snapshot) observe(ctx context.Context, fl *fleet) {
 	for _, r := range s.fold.needWorker() {
 		state := s.State(r.Path)
 		h, inHand := fl.hands[placeOf(r)]
-		if inHand && h.waitsForSlot(state) {
-			s.stall(r, h.noSlot())
-		} else if inHand {
-			s.add(h.event(r, state, fl.shift))
-		} else {
+		switch {
+		case !inHand:
 			s.stall(r, fl.whyNot(ctx, r, state))
+		case h.waitsForSlot(state):
+			s.stall(r, h.noSlot())
+		default:
+			s.add(h.event(r, state, fl.shift))
 		}
 	}
 }

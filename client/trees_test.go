@@ -140,7 +140,9 @@ func TestSnapshot(t *testing.T) {
 		line := func(e client.Event) string {
 			return fmt.Sprint(e.Seq, " ", e.Kind, " ", e.Run.Path, " ", e.State.Phase)
 		}
-		err := h.Follow(t.Context(), client.TreeID("lead"), func(e client.Event) { followed = append(followed, line(e)) })
+		err := h.Follow(t.Context(), client.TreeID("lead"), func(e client.Event) {
+			followed = append(followed, line(e))
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,9 +158,12 @@ func TestSnapshot(t *testing.T) {
 		}
 		var runs []string
 		for _, r := range s.Runs() {
-			runs = append(runs, fmt.Sprint(r.Run.Path, " ", r.Name(), " ", r.Status(), " ", r.Own.ModelCalls, " ", r.Model))
+			about := fmt.Sprintf("%s %s %s", r.Run.Path, r.Name(), r.Status())
+			runs = append(runs, fmt.Sprintf("%s %d %s", about, r.Own.ModelCalls, r.Model))
 		}
-		want := []string{"r lead completed 2 script/lead", "r-1-0 echo completed 1 script/echo", "r-1-2 bad failed 1 script/bad"}
+		want := []string{
+			"r lead completed 2 script/lead", "r-1-0 echo completed 1 script/echo", "r-1-2 bad failed 1 script/bad",
+		}
 		if diff := cmp.Diff(want, runs); diff != "" {
 			t.Errorf("runs (-want +got):\n%s", diff)
 		}

@@ -121,12 +121,17 @@ func (o *logOptions) printNew(ctx context.Context, ses *cli.Session, t cli.Targe
 	return err
 }
 
+// shows reports whether the messages of a run are printed.
+func (o *logOptions) shows(top, path subjects.Path) bool {
+	return path == top || o.all && top.Covers(path)
+}
+
 // print prints the messages of an event that belong to the conversation of a
 // run.
 func (o *logOptions) print(path subjects.Path, e client.Event) error {
 	printer := cli.MessagePrinter{W: o.stdout, Colour: cli.Colour(os.Stdout), Several: o.all, Full: o.full}
 	for _, m := range o.conversations.Messages(e) {
-		if m.Run.Path != path && !(o.all && path.Covers(m.Run.Path)) {
+		if !o.shows(path, m.Run.Path) {
 			continue
 		}
 		var err error
@@ -165,7 +170,7 @@ func (o *logOptions) printRaw(ctx context.Context, ses *cli.Session, t cli.Targe
 	found := false
 	for _, m := range ms {
 		at, err := space.Parse(m.Subject)
-		if err != nil || at.Run.Path != t.Path && !(o.all && t.Path.Covers(at.Run.Path)) {
+		if err != nil || !o.shows(t.Path, at.Run.Path) {
 			continue
 		}
 		found = true

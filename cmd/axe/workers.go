@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -147,7 +148,7 @@ func printWorkers(stdout io.Writer, all []workerLine, args []string, format cli.
 		if w.Known {
 			slots = fmt.Sprintf("%d/%d", w.Slots-w.Free, w.Slots)
 			tools = fmt.Sprintf("%d/%d", w.ToolSlots-w.FreeTools, w.ToolSlots)
-			runs = fmt.Sprint(len(w.Runs) + w.More)
+			runs = strconv.Itoa(len(w.Runs) + w.More)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(w.Name), cli.Printable(w.Host), w.status(),
 			slots, tools, runs, names(w.Agents))

@@ -174,9 +174,12 @@ func newShape(agent string, children int) (s shape, err error) {
 	s.children = children
 	entry := run.Entry{
 		Index: 1, Kind: run.EntryTurn, Trigger: 1, Seen: 1, Worker: "w1", ModelMS: 1000,
-		Start: &run.Start{Model: "openai/gpt-5", System: "You lead a review.", User: "Review it.", SubAgents: []string{agent}},
+		Start: &run.Start{
+			Model: "openai/gpt-5", System: "You lead a review.", User: "Review it.", SubAgents: []string{agent},
+		},
 		Answer: &provider.Response{
-			Content: "I ask my readers.", StopReason: "tool_use", Usage: provider.Usage{InputTokens: 400, OutputTokens: 100},
+			Content: "I ask my readers.", StopReason: "tool_use",
+			Usage: provider.Usage{InputTokens: 400, OutputTokens: 100},
 		},
 	}
 	deadline := time.Now().Add(time.Hour)
@@ -212,7 +215,8 @@ func newShape(agent string, children int) (s shape, err error) {
 func (s shape) messages(r subjects.Run, ended bool) iter.Seq[bus.Message] {
 	call := func(of subjects.Run, reply string) bus.Message {
 		head := subjects.Header{
-			Tree: of.Tree, Path: of.Path, MaxDepth: subjects.MaxDepth, Deadline: time.Now().Add(24 * time.Hour), Reply: reply,
+			Tree: of.Tree, Path: of.Path, MaxDepth: subjects.MaxDepth, Reply: reply,
+			Deadline: time.Now().Add(24 * time.Hour),
 		}
 		if !of.Path.IsRoot() {
 			head.Parent, head.Depth = r.Agent, 1

@@ -25,13 +25,13 @@ func advice(err error) string {
 	file, _ := errors.AsType[*configs.Error](err)
 	switch {
 	case errors.Is(err, client.ErrUnknownTree):
-		return "axe verify --all names the trees under way"
+		return "axe ps --all lists the trees"
 	case errors.Is(err, client.ErrRemoved):
 		// Workers may still write messages of this tree, so another
 		// tree must not have its id.
 		return "submit it again with another --id"
 	case errors.Is(err, client.ErrUnknownRun):
-		return "axe wait ID shows the paths of a tree's runs"
+		return "axe show ID draws a tree's runs"
 	case errors.Is(err, client.ErrEnded):
 		return "axe wait prints the outcome of the tree, and axe fork continues its conversation in a new one"
 	case errors.Is(err, client.ErrNoMail):

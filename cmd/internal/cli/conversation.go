@@ -104,10 +104,10 @@ func heading(m client.Message) string {
 }
 
 func verdictHeading(m client.Message) string {
-	switch {
-	case m.Decision == "":
+	switch m.Decision { //nolint:exhaustive // the others have a decider
+	case "":
 		return fmt.Sprintf("verdict of %s (%s) on turn %d", m.From, m.Name, m.Turn)
-	case m.Decision == client.Held:
+	case client.Held:
 		return "held for a person"
 	}
 	by := m.From

@@ -86,7 +86,7 @@ func (p *printer) header(s *client.Snapshot, runs []client.RunInfo, now time.Tim
 	}
 	p.line("tree %s: %s %s", s.Root.Tree, s.Root.Agent, Printable(status))
 	p.line("began %s, took %s; %d of %d runs ended, %s, %s, %s tokens",
-		s.Since.Local().Format(time.DateTime), ShortTime(ended.Sub(s.Since)), done, totals.Runs,
+		localTime(s.Since), ShortTime(ended.Sub(s.Since)), done, totals.Runs,
 		plural(totals.ModelCalls, "turn"), plural(totals.ToolCalls, "tool call"), Count(tokens(totals.Usage)))
 }
 
@@ -97,6 +97,9 @@ func (p *printer) models(runs []client.RunInfo) {
 		p.line("tokens of %s: %s", model, usageText(sums[model]))
 	}
 }
+
+// localTime formats a time for the person at this machine.
+func localTime(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 // plural returns a number with its noun.
 func plural(n int, noun string) string {
@@ -124,12 +127,12 @@ func (p *printer) run(r client.RunInfo, now time.Time) {
 	}
 	field("status", r.Status())
 	if !r.Called.IsZero() {
-		field("called", fmt.Sprintf("%s, %s ago", r.Called.Local().Format(time.DateTime), presence.Age(now.Sub(r.Called))))
+		field("called", localTime(r.Called)+", "+presence.Age(now.Sub(r.Called))+" ago")
 	}
 	if !r.Ended.IsZero() {
-		field("ended", fmt.Sprintf("%s, after %s", r.Ended.Local().Format(time.DateTime), ShortTime(r.Ended.Sub(r.Called))))
+		field("ended", localTime(r.Ended)+", after "+ShortTime(r.Ended.Sub(r.Called)))
 	} else if !r.Deadline.IsZero() {
-		field("deadline", r.Deadline.Local().Format(time.DateTime))
+		field("deadline", localTime(r.Deadline))
 	}
 	field("model", r.Model)
 	if r.Input.Tool == nil {

@@ -183,12 +183,7 @@ func (t *Tree) blocked(n *node) bool {
 	if n.stalled != "" || n.state.Phase == run.Held {
 		return true
 	}
-	for _, below := range n.below {
-		if t.blocked(below) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.below, t.blocked)
 }
 
 // age is the time since the last message of a run that its state has.
