@@ -21,9 +21,8 @@ const (
 )
 
 // ReadWhole reads every message that the filter matches, in stream order,
-// whatever their number. Its cost depends on the matching messages alone, as
-// that of ReadBySubject. Messages that are stored during the read may be
-// missing.
+// whatever their number, as of one moment. Its cost depends on the matching
+// messages alone, as that of ReadBySubject.
 func ReadWhole(ctx context.Context, c *Conn, filter string) ([]Stored, error) {
 	ms, err := c.ReadBySubject(ctx, filter, 0)
 	if !errors.Is(err, ErrTooMany) {
@@ -37,7 +36,9 @@ func ReadWhole(ctx context.Context, c *Conn, filter string) ([]Stored, error) {
 	return w.read(ctx, slices.Sorted(maps.Keys(counted.subjects)))
 }
 
-// wholeRead reads all messages of many subjects.
+// wholeRead reads all messages of many subjects that were stored when they were
+// counted. Later messages are left out: the parts are read one after the other,
+// and another part may lack an earlier message.
 type wholeRead struct {
 	conn    *Conn
 	counted counts
@@ -59,7 +60,8 @@ func (w *wholeRead) read(ctx context.Context, subjects []string) ([]Stored, erro
 	if err := all.Wait(); err != nil {
 		return nil, err
 	}
-	return InOrder(slices.Concat(found...)), nil
+	ms := InOrder(slices.Concat(found...))
+	return slices.DeleteFunc(ms, func(m Stored) bool { return m.Seq > w.counted.last }), nil
 }
 
 // part reads the subjects of one read.
@@ -76,12 +78,13 @@ func (w *wholeRead) part(ctx context.Context, subjects []string) ([]Stored, erro
 	if err != nil {
 		return nil, err
 	}
-	// The last message of a subject hides the earlier ones.
+	// The last message of a subject hides the earlier ones. A later one may
+	// hide the only one that was counted.
 	hidden := make([][]Stored, len(last))
 	all, reading := errgroup.WithContext(ctx)
 	all.SetLimit(wholeReads)
 	for i, m := range last {
-		if w.counted.subjects[m.Subject] > 1 {
+		if w.counted.subjects[m.Subject] > 1 || m.Seq > w.counted.last {
 			all.Go(func() (err error) {
 				hidden[i], err = w.conn.ScanUntil(reading, m.Subject, 0, m.Seq)
 				return err
