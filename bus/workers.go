@@ -64,7 +64,7 @@ type Answers struct {
 	// Recall returns the answer of a model, nil if the worker does not know
 	// it.
 	Recall func(key string) []byte
-	// Work says what the worker has in hand: of one tree or, for the empty
+	// Work returns the work in hand, encoded: of one tree or, for the empty
 	// id, of all.
 	Work func(tree string) []byte
 }
@@ -131,8 +131,8 @@ func (w *Workers) Recall(ctx context.Context, worker subjects.Worker, key string
 	return answer
 }
 
-// Work asks a worker what it has in hand: of one tree or, for the zero Tree, of
-// all. The answer is empty if the worker is of a version that does not know the
+// Work asks a worker for the runs in its hand: of one tree or, for the zero Tree,
+// of all. The answer is empty if the worker is of a version that does not know the
 // question. The error is ErrNoWorker if the server knows no process of that
 // name. After any other error the worker may be alive.
 func (w *Workers) Work(ctx context.Context, worker subjects.Worker, tree subjects.Tree) ([]byte, error) {

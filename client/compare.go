@@ -22,7 +22,7 @@ type Parting struct {
 // conversations of the roots, message by message, without times, workers,
 // models and tokens. Where the results of a call differ it goes on with the
 // conversations of the runs that the call made. So a parting is where a
-// difference begins: what follows from it is left out. There are several if
+// difference begins: its consequences are left out. There are several if
 // calls of one turn differ.
 func Compare(a, b *Snapshot) []Parting {
 	c := comparison{conversationsOf(a), conversationsOf(b)}

@@ -10,8 +10,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// fleet is one look at all workers, and at what they have in hand.
+// fleet is one look at all workers, and at the work that they have in hand.
 type fleet struct {
+	// survey is nil if the workers cannot be asked. No run has a reason
+	// then.
 	survey *presence.Survey
 	there  []presence.Busy
 	hands  map[place]hand
@@ -37,23 +39,24 @@ type hand struct {
 	worker presence.Busy
 }
 
-// askFleet asks the workers what they have in hand: of one tree or, for the
-// zero Tree, of all.
-func askFleet(ctx context.Context, c *Client, tree subjects.Tree) (*fleet, error) {
+// askFleet asks the workers for the runs in their hands: of one tree or, for the
+// zero Tree, of all. A person who may not ask the workers sees the trees all the
+// same.
+func askFleet(ctx context.Context, c *Client, tree subjects.Tree) *fleet {
+	fl := &fleet{
+		hands: map[place]hand{}, now: c.conn.Clocks.Now(), shift: c.toLocalClock(), reasons: map[string]reason{},
+	}
 	survey, err := presence.New(c.conn).Survey(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("workers: %w", err)
+		return fl
 	}
-	fl := &fleet{
-		survey: survey, there: survey.AtWork(ctx, tree), hands: map[place]hand{}, now: c.conn.Clocks.Now(),
-		shift: c.toLocalClock(), reasons: map[string]reason{},
-	}
+	fl.survey, fl.there = survey, survey.AtWork(ctx, tree)
 	for _, b := range fl.there {
 		for _, h := range b.Runs {
 			fl.hands[place{h.Tree, h.Path}] = hand{h, b}
 		}
 	}
-	return fl, nil
+	return fl
 }
 
 // waitsForSlot reports whether the run waits for a slot of its worker.
@@ -94,6 +97,9 @@ func (h hand) event(r subjects.Run, s run.State, shift time.Duration) Event {
 
 // untaken says why no worker has taken a submission, "" if one may be about to.
 func (fl *fleet) untaken(ctx context.Context) string {
+	if fl.survey == nil {
+		return ""
+	}
 	switch service := fl.survey.Serving(ctx, ""); {
 	case service.Unserved():
 		return service.Text(fl.now)
@@ -135,6 +141,9 @@ type reason struct {
 
 // service says why the workers of an agent leave its runs alone.
 func (fl *fleet) service(ctx context.Context, agent string, tool bool) reason {
+	if fl.survey == nil {
+		return reason{}
+	}
 	service := fl.survey.Serving(ctx, agent)
 	if service.Unserved() {
 		return reason{text: service.Text(fl.now)}

@@ -36,8 +36,8 @@ type RunInfo struct {
 	Retries int
 }
 
-// Status says in a word what a run does: completed, failed, or the phase of its
-// state.
+// Status is the status of a run in a word: completed, failed, or the phase of
+// its state.
 func (r RunInfo) Status() string {
 	if !r.Ended.IsZero() {
 		return string(r.Outcome.Status)

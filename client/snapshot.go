@@ -13,7 +13,7 @@ import (
 )
 
 // Snapshot is a tree as it is now: its events so far, as Follow reports them,
-// and what the workers say about its runs.
+// and the answers of the workers about its runs.
 type Snapshot struct {
 	Root subjects.Run
 	// Events has the events of all stored messages. Live events of the runs
@@ -65,11 +65,8 @@ func look(ctx context.Context, c *Client, f found) (*Snapshot, error) {
 	if err != nil || s.Ended() {
 		return s, err
 	}
-	fl, err := askFleet(ctx, c, f.root.Tree)
-	if err == nil {
-		s.observe(ctx, fl)
-	}
-	return s, err
+	s.observe(ctx, askFleet(ctx, c, f.root.Tree))
+	return s, nil
 }
 
 // readSnapshot reads the stored messages of a tree.
@@ -129,7 +126,7 @@ func (s *Snapshot) Stalled() (n int) {
 	return n
 }
 
-// observe adds what the workers say about the runs that need a worker.
+// observe adds the answers of the workers about the runs that need a worker.
 func (s *Snapshot) observe(ctx context.Context, fl *fleet) {
 	if s.Queued {
 		s.stall(s.Root, fl.untaken(ctx))

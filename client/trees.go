@@ -14,7 +14,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TreeStatus says in a word what a tree does.
+// TreeStatus is the status of a tree in a word.
 type TreeStatus string
 
 // The statuses of trees.
@@ -134,9 +134,7 @@ type treeList struct {
 // begin finds the place at which the list goes on, asks the workers, and lists
 // the submissions that no worker has taken.
 func (l *treeList) begin(ctx context.Context) (err error) {
-	if l.fleet, err = askFleet(ctx, l.c, subjects.Tree{}); err != nil {
-		return err
-	}
+	l.fleet = askFleet(ctx, l.c, subjects.Tree{})
 	if !l.q.Before.IsZero() {
 		l.before, err = listedAt(ctx, l.c, l.q.Before, l.q.All)
 		return err
@@ -454,7 +452,7 @@ func (l *treeList) infoAtWork(ctx context.Context, t TreeInfo) (TreeInfo, error)
 	return t, nil
 }
 
-// observe completes a tree that has not ended with what the workers say.
+// observe completes a tree that has not ended with the answers of the workers.
 func (t *TreeInfo) observe(ctx context.Context, fl *fleet) {
 	t.Snapshot.observe(ctx, fl)
 	if t.Status == TreeQueued {
@@ -465,7 +463,7 @@ func (t *TreeInfo) observe(ctx context.Context, fl *fleet) {
 	t.Runs, t.Turns = t.Totals.Runs, t.ModelCalls
 }
 
-// status says in a word what a tree does that has not ended.
+// status is the status of a tree that has not ended.
 func (s *Snapshot) status() TreeStatus {
 	status, ready := TreeWaiting, 0
 	for _, known := range s.fold.runs {

@@ -27,7 +27,7 @@ func (h *harness) listed(q client.TreeQuery) (lines []string, last subjects.Tree
 	return lines, page.Last
 }
 
-// expectList checks what listed returns for a query.
+// expectList checks the lines of listed for a query.
 func (h *harness) expectList(q client.TreeQuery, want ...string) {
 	h.t.Helper()
 	got, _ := h.listed(q)

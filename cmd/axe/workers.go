@@ -71,7 +71,7 @@ type workerLine struct {
 	Agents []string  `json:"agents"`
 	// Sole are the agents that no other worker serves.
 	Sole []string `json:"sole,omitempty"`
-	// Known says that the worker has said what it has in hand.
+	// Known says that the worker has answered.
 	Known bool `json:"known"`
 	presence.Work
 
@@ -156,7 +156,7 @@ func printWorkers(stdout io.Writer, all []workerLine, args []string, format cli.
 	return table.Flush()
 }
 
-// status says in a few words what a worker does.
+// status is the status of a worker in a few words.
 func (w workerLine) status() string {
 	switch {
 	case w.gone && w.Ended.IsZero():
@@ -185,7 +185,8 @@ func names(all []string) string {
 	return cli.Printable(text)
 }
 
-// printWorker says what a worker has in hand, and what its stop would cost.
+// printWorker prints the runs that a worker has in hand, and the cost of its
+// stop.
 func printWorker(stdout io.Writer, w workerLine) error {
 	fmt.Fprintf(stdout, "worker %s on %s: %s\n", cli.Printable(w.Name), cli.Printable(w.Host), w.status())
 	switch {

@@ -32,7 +32,7 @@ type Keeper struct {
 	// Recall returns the answer of a model that another worker asks for;
 	// nil if the worker does not know it.
 	Recall func(key string) []byte
-	// Work returns what the worker has in hand: of one tree or, for the
+	// Work returns the work in hand: of one tree or, for the
 	// empty id, of all.
 	Work func(tree string) Work
 	// Changed is ready when the entry has changed.

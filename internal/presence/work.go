@@ -13,7 +13,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Work is what a worker has in hand, as it says itself.
+// Work is the work that a worker has in hand, as it says itself.
 type Work struct {
 	// Slots is the number of model calls that the worker makes at a time,
 	// and Free the number of them that it does not make now. ToolSlots and
@@ -63,12 +63,12 @@ func encodeWork(w Work) []byte {
 	return b
 }
 
-// Busy is a worker that is there, with what it has in hand.
+// Busy is a worker that is there, with the work in its hand.
 type Busy struct {
 	Worker
 	Work
-	// Known says that the worker has said what it has in hand. A worker may
-	// be frozen or cut off, or of a version that does not know the question.
+	// Known says that the worker has answered. A worker may be frozen or cut
+	// off, or of a version that does not know the question.
 	Known bool
 }
 
@@ -76,8 +76,8 @@ type Busy struct {
 // answers within milliseconds.
 const workTimeout = 500 * time.Millisecond
 
-// AtWork asks the workers what they have in hand: of one tree or, for the zero
-// Tree, of all. It asks all at once, and waits for half a second at most. It
+// AtWork asks the workers for the runs in their hands: of one tree or, for the
+// zero Tree, of all. It asks all at once, and waits for half a second at most. It
 // leaves out workers that are gone. The survey does not ask these workers again.
 func (s *Survey) AtWork(ctx context.Context, tree subjects.Tree) (there []Busy) {
 	asking, cancel := context.WithTimeout(ctx, workTimeout)

@@ -117,7 +117,7 @@ func verdictHeading(m client.Message) string {
 	return string(m.Decision) + " by " + by
 }
 
-// measures returns what is known of the cost of a message.
+// measures returns the cost of a message, as far as it is known.
 func measures(m client.Message) (all []string) {
 	add := func(text string, known bool) {
 		if known {

@@ -19,7 +19,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// PrintSnapshot draws a tree with what is known of each run and, for a path
+// PrintSnapshot draws a tree with all that is known of each run and, for a path
 // below the root, that run with the runs below it.
 func PrintSnapshot(w io.Writer, s *client.Snapshot, top subjects.Path, now time.Time) error {
 	runs := s.Runs()
@@ -73,7 +73,7 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
-// header prints what is known of the whole tree.
+// header prints the lines about the whole tree.
 func (p *printer) header(s *client.Snapshot, runs []client.RunInfo, now time.Time) {
 	totals, done := s.Totals()
 	ended := now
@@ -117,7 +117,7 @@ func usageText(u provider.Usage) string {
 	return text
 }
 
-// run prints what is known of one run.
+// run prints all that is known of one run.
 func (p *printer) run(r client.RunInfo, now time.Time) {
 	p.line("run       %s of tree %s: %s", r.Run.Path, r.Run.Tree, r.Name())
 	field := func(name, text string) {

@@ -35,7 +35,7 @@ func PrintTrees(w io.Writer, trees []client.TreeInfo, now time.Time) error {
 	return table.Flush()
 }
 
-// WaitsFor says for what a tree waits, "" for one that has ended.
+// WaitsFor says why a tree is where it is, "" for one that has ended.
 func WaitsFor(t client.TreeInfo, now time.Time) string {
 	switch {
 	case t.Snapshot == nil:

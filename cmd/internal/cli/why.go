@@ -21,8 +21,8 @@ func TreeOf(s *client.Snapshot) *Tree {
 	return t
 }
 
-// Why says why a run is where it is: for what it waits, and why that is not
-// there. It is empty for a run that has ended, or that is not known.
+// Why says why a run is where it is: the thing that it waits for, and the reason
+// why that is missing. It is empty for a run that has ended, or that is not known.
 func (t *Tree) Why(path subjects.Path, now time.Time) string {
 	if n := t.nodes[path]; n != nil {
 		return Printable(t.why(n, now))
@@ -137,8 +137,8 @@ func (t *Tree) whyAwaiting(n *node, now time.Time) string {
 	return name + ", which " + why
 }
 
-// ProgressText says in a few words what a worker does with a run in its hand, by
-// its last report.
+// ProgressText describes the last report of a worker about a run in its hand, in
+// a few words.
 func ProgressText(p run.Progress) string {
 	switch p.Event {
 	case run.ProgressAsking:
