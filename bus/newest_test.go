@@ -28,32 +28,39 @@ func TestNewest(t *testing.T) {
 		if err := s.Purge(t.Context()); err != nil {
 			rt.Fatal(err)
 		}
-		var want []Stored // the newest first
-		body := make([]byte, rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 10, 3 << 19}).Draw(rt, "bytes"))
-		for range rapid.IntRange(0, 9).Draw(rt, "calls") {
-			for i := range rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 300}).Draw(rt, "between") {
+		var want []Stored
+		for range rapid.IntRange(0, 6).Draw(rt, "bursts") {
+			calls, body := rapid.SampledFrom([]int{1, 3, 10, 150}).Draw(rt, "calls"), []byte("{}")
+			if calls < 10 && rapid.IntRange(0, 4).Draw(rt, "large") == 0 {
+				body = make([]byte, 3<<19)
+			}
+			for i := range rapid.SampledFrom([]int{0, 0, 1, 300}).Draw(rt, "between") {
 				if _, err := c.Write(t.Context(), Message{Subject: r.Reply(1, i)}); err != nil {
 					rt.Fatal(err)
 				}
 			}
-			call := r
-			call.Tree = treeT(t, NewID())
-			seq, err := c.Write(t.Context(), Message{Subject: call.Call(), Body: body})
-			if err != nil {
-				rt.Fatal(err)
-			}
-			if rapid.IntRange(0, 9).Draw(rt, "removed") == 0 {
-				if err := s.DeleteMsg(t.Context(), seq); err != nil {
+			removed := rapid.IntRange(0, 2*calls).Draw(rt, "removed")
+			for i := range calls {
+				call := r
+				call.Tree = treeT(t, NewID())
+				seq, err := c.Write(t.Context(), Message{Subject: call.Call(), Body: body})
+				if err != nil {
 					rt.Fatal(err)
 				}
-				continue
+				if i == removed {
+					if err := s.DeleteMsg(t.Context(), seq); err != nil {
+						rt.Fatal(err)
+					}
+					continue
+				}
+				m, _, err := c.First(t.Context(), call.Call())
+				if err != nil {
+					rt.Fatal(err)
+				}
+				want = append(want, m)
 			}
-			m, _, err := c.First(t.Context(), call.Call())
-			if err != nil {
-				rt.Fatal(err)
-			}
-			want = append([]Stored{m}, want...)
 		}
+		slices.Reverse(want) // the newest first
 		skipped := rapid.IntRange(0, len(want)).Draw(rt, "skipped")
 		var before time.Time
 		if skipped > 0 {

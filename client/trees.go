@@ -483,7 +483,7 @@ func (s *Snapshot) status() TreeStatus {
 // Totals sums the work of all runs, whether they have ended or not. Done is the
 // number of runs with a model that have ended.
 func (s *Snapshot) Totals() (sum run.Totals, done int) {
-	tools := map[subjects.Path]bool{}
+	tools, called := map[subjects.Path]bool{}, map[subjects.Path]bool{}
 	for _, e := range s.Events {
 		switch e.Kind { //nolint:exhaustive // no other event begins or ends a run
 		case Called:
@@ -491,13 +491,16 @@ func (s *Snapshot) Totals() (sum run.Totals, done int) {
 				tools[e.Run.Path] = true
 				continue
 			}
+			called[e.Run.Path] = true
 			sum.Runs++
 		case ChildEnded, TreeEnded:
 			o := e.Outcome
 			if o.Tool != "" || tools[e.Run.Path] {
 				continue
 			}
-			done++
+			if called[e.Run.Path] { // a submission that was refused is no run
+				done++
+			}
 			sum.Usage = sum.Usage.Add(o.Usage)
 			sum.ModelCalls += o.Turns
 			sum.ToolCalls += o.ToolCalls

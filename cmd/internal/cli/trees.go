@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -20,7 +21,8 @@ func PrintTrees(w io.Writer, trees []client.TreeInfo, now time.Time) error {
 	if len(trees) == 0 {
 		return nil
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var whole strings.Builder
+	table := tabwriter.NewWriter(&whole, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tAGENT\tSTATUS\tAGE\tTOOK\tRUNS\tTURNS\tTOKENS\tTASK\tWAITS FOR")
 	for _, t := range trees {
 		ended := t.Ended
@@ -32,7 +34,21 @@ func PrintTrees(w io.Writer, trees []client.TreeInfo, now time.Time) error {
 			t.Done, t.Runs, t.Turns, Count(tokens(t.Usage)), fit(firstWords(t.Task), listedTask),
 			cmp.Or(WaitsFor(t, now), firstWords(t.Outcome.Error)))
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	// A terminal would wrap the last column into the next row.
+	width := stdoutWidth()
+	for line := range strings.Lines(whole.String()) {
+		line = strings.TrimRight(line, " \n")
+		if width > 0 {
+			line = fit(line, width)
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // WaitsFor says why a tree is where it is, "" for one that has ended.
