@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,29 +18,65 @@ import (
 // listedTask is the number of columns of a task in a list of trees.
 const listedTask = 32
 
-// PrintTrees prints a table of trees. It prints nothing without any.
+// wideList is the number of columns of a terminal that has room for all that is
+// known of a tree.
+const wideList = 120
+
+// treeColumn is a column of a list of trees.
+type treeColumn struct {
+	title string
+	// wide says that a narrow terminal has no room for it.
+	wide  bool
+	value func(t client.TreeInfo, now time.Time) string
+}
+
+// treeColumns are the columns of a list of trees.
+var treeColumns = []treeColumn{
+	{"ID", false, func(t client.TreeInfo, _ time.Time) string { return t.Root.Tree.String() }},
+	{"AGENT", false, func(t client.TreeInfo, _ time.Time) string { return t.Root.Agent.String() }},
+	{"STATUS", false, func(t client.TreeInfo, _ time.Time) string { return string(t.Status) }},
+	{"AGE", false, func(t client.TreeInfo, now time.Time) string { return presence.Age(now.Sub(t.Began)) }},
+	{"TOOK", true, func(t client.TreeInfo, now time.Time) string {
+		if t.Ended.IsZero() {
+			return ShortTime(now.Sub(t.Began))
+		}
+		return ShortTime(t.Ended.Sub(t.Began))
+	}},
+	{"RUNS", false, func(t client.TreeInfo, _ time.Time) string { return fmt.Sprintf("%d/%d", t.Done, t.Runs) }},
+	{"TURNS", true, func(t client.TreeInfo, _ time.Time) string { return strconv.Itoa(t.Turns) }},
+	{"TOKENS", false, func(t client.TreeInfo, _ time.Time) string { return Count(tokens(t.Usage)) }},
+	{"TASK", true, func(t client.TreeInfo, _ time.Time) string { return fit(firstWords(t.Task), listedTask) }},
+	{"WAITS FOR", false, func(t client.TreeInfo, now time.Time) string {
+		return cmp.Or(WaitsFor(t, now), firstWords(t.Outcome.Error))
+	}},
+}
+
+// PrintTrees prints a table of trees. It prints nothing without any. A row is
+// cut to the width of a terminal.
 func PrintTrees(w io.Writer, trees []client.TreeInfo, now time.Time) error {
 	if len(trees) == 0 {
 		return nil
 	}
+	width := stdoutWidth()
+	columns := slices.DeleteFunc(slices.Clone(treeColumns), func(c treeColumn) bool {
+		return c.wide && 0 < width && width < wideList
+	})
+	row := func(cell func(treeColumn) string) string {
+		var cells []string
+		for _, c := range columns {
+			cells = append(cells, cell(c))
+		}
+		return strings.Join(cells, "\t")
+	}
 	var whole strings.Builder
 	table := tabwriter.NewWriter(&whole, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ID\tAGENT\tSTATUS\tAGE\tTOOK\tRUNS\tTURNS\tTOKENS\tTASK\tWAITS FOR")
+	fmt.Fprintln(table, row(func(c treeColumn) string { return c.title }))
 	for _, t := range trees {
-		ended := t.Ended
-		if ended.IsZero() {
-			ended = now
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d/%d\t%d\t%s\t%s\t%s\n",
-			t.Root.Tree, t.Root.Agent, t.Status, presence.Age(now.Sub(t.Began)), ShortTime(ended.Sub(t.Began)),
-			t.Done, t.Runs, t.Turns, Count(tokens(t.Usage)), fit(firstWords(t.Task), listedTask),
-			cmp.Or(WaitsFor(t, now), firstWords(t.Outcome.Error)))
+		fmt.Fprintln(table, row(func(c treeColumn) string { return c.value(t, now) }))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	// A terminal would wrap the last column into the next row.
-	width := stdoutWidth()
 	for line := range strings.Lines(whole.String()) {
 		line = strings.TrimRight(line, " \n")
 		if width > 0 {
