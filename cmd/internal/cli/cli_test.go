@@ -317,9 +317,9 @@ func TestSecondsString(t *testing.T) {
 // TestAdvice: an error that a person can act on has a next step.
 func TestAdvice(t *testing.T) {
 	for want, err := range map[string]error{
-		"axe verify --all": fmt.Errorf("x: %w", client.ErrUnknownTree),
+		"axe ps --all": fmt.Errorf("x: %w", client.ErrUnknownTree),
 		"another --id":     fmt.Errorf("x: %w", client.ErrRemoved),
-		"axe wait ID":      client.ErrUnknownRun,
+		"axe show ID":      client.ErrUnknownRun,
 		"axe pending":      client.ErrNotHeld,
 		"the calls that":   client.ErrNothingToSettle,
 		"axe interrupt":    client.ErrNoMail,
