@@ -15,7 +15,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// directGet is a direct get of the server (ADR-31).
+// directGet is a direct get of the server (ADR-31). Without a Batch it is about
+// one message, and the server counts no messages that follow.
 type directGet struct {
 	Seq       uint64   `json:"seq,omitzero"`
 	NextFor   string   `json:"next_by_subj,omitzero"`
@@ -117,8 +118,10 @@ type answer struct {
 	ms []Stored
 	// whole says that an answer that was cut short is an error.
 	whole bool
-	err   error
-	done  chan struct{}
+	// one says that the answer is one message, without an end of its own.
+	one  bool
+	err  error
+	done chan struct{}
 }
 
 // errNoAnswer is the error of a read that may be tried again.
@@ -145,7 +148,9 @@ func (r *reader) get(ctx context.Context, stream string, g directGet) ([]Stored,
 	}
 	token := strconv.FormatUint(r.next.Add(1), 36)
 	r.requests.Add(1)
-	a := &answer{whole: len(g.MultiLast) > 0, done: make(chan struct{})}
+	a := &answer{
+		whole: len(g.MultiLast) > 0, one: g.Batch == 0 && len(g.MultiLast) == 0, done: make(chan struct{}),
+	}
 	r.mu.Lock()
 	r.open[token] = a
 	r.mu.Unlock()
@@ -185,11 +190,17 @@ func (r *reader) receive(m *nats.Msg) {
 	if s.Seq != 0 {
 		r.messages.Add(1)
 		a.ms = append(a.ms, s)
-		return
+		if !a.one {
+			return
+		}
 	}
 	r.mu.Lock()
 	delete(r.open, token)
 	r.mu.Unlock()
+	if s.Seq != 0 {
+		close(a.done)
+		return
+	}
 	a.end(m)
 }
 

@@ -51,6 +51,24 @@ func (m Stored) Fence() (seq uint64, ok bool) {
 	return seq, err == nil
 }
 
+// StoredHeader returns the header as the writer of a message wrote it: without
+// the headers that the server adds to an answer.
+func StoredHeader(m Stored) map[string][]string {
+	own := map[string][]string{}
+	for name, values := range m.Header {
+		if !slices.Contains(answerHeaders, name) {
+			own[name] = values
+		}
+	}
+	return own
+}
+
+// answerHeaders are the headers of an answer to a read.
+var answerHeaders = []string{
+	jetstream.StreamHeader, jetstream.SubjectHeader, jetstream.SequenceHeader, jetstream.TimeStampHeaer,
+	jetstream.LastSequenceHeader, headerNumPending,
+}
+
 // ErrTooMany is the error of a read by subject if the filter matches more
 // subjects, or more bytes, than a server reads at once.
 var ErrTooMany = errors.New("too many messages for one read")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -197,6 +198,17 @@ func (t *tail) readNew(ctx context.Context) (ms []bus.Stored, err error) {
 	if !t.called {
 		if ms, err = t.begin(ctx); err != nil || !t.called && minSeq == 0 {
 			return nil, err
+		}
+	}
+	if t.fold.seq == 0 {
+		// The tree may be old. A scan would go through all messages since.
+		whole, err := bus.ReadWhole(ctx, t.c.conn, tree)
+		if err != nil {
+			return nil, err
+		}
+		ms = append(ms, slices.DeleteFunc(whole, func(m bus.Stored) bool { return m.Seq <= t.seq })...)
+		for _, m := range ms {
+			t.seq = max(t.seq, m.Seq)
 		}
 	}
 	all, err := t.c.conn.ScanUntil(ctx, tree, t.seq, minSeq)

@@ -71,9 +71,10 @@ var allowedImports = map[string][]string{
 	"internal/sandbox":   {"golang.org/x/sys/unix"},
 	"internal/ratelimit": {"bus", "internal/pause", "provider"},
 	"internal/budget":    {"subjects", "bus", "internal/pause"},
-	"internal/presence":  {"subjects", "bus", "internal/pause"},
+	"internal/presence":  {"subjects", "bus", "agentd/run", "internal/pause"},
 	"client": {
 		"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "internal/presence", "provider",
+		"golang.org/x/sync/...",
 	},
 	"agentd": {
 		"agentd/run", "internal/tool", "internal/builtin", "internal/sandbox", "internal/toolset", "internal/mcpclient",
@@ -96,6 +97,7 @@ var allowedImports = map[string][]string{
 		"agentd/run",
 		"bus",
 		"bus/busbench",
+		"client",
 		"internal/pause",
 		"configs",
 		"provider",

@@ -25,13 +25,13 @@ func advice(err error) string {
 	file, _ := errors.AsType[*configs.Error](err)
 	switch {
 	case errors.Is(err, client.ErrUnknownTree):
-		return "axe verify --all names the trees under way"
+		return "axe ps --all lists the trees"
 	case errors.Is(err, client.ErrRemoved):
 		// Workers may still write messages of this tree, so another
 		// tree must not have its id.
 		return "submit it again with another --id"
 	case errors.Is(err, client.ErrUnknownRun):
-		return "axe wait ID shows the paths of a tree's runs"
+		return "axe show ID draws a tree's runs"
 	case errors.Is(err, client.ErrEnded):
 		return "axe wait prints the outcome of the tree, and axe fork continues its conversation in a new one"
 	case errors.Is(err, client.ErrNoMail):
@@ -133,20 +133,25 @@ func Explain(ctx context.Context, conn *bus.Conn, err error, o run.Outcome) erro
 // nearestAgent returns the agent on the bus with the most similar name. It
 // returns "" if no name is similar, or if the bus does not answer.
 func nearestAgent(ctx context.Context, conn *bus.Conn, agent string) string {
+	return configs.Nearest(agentsOn(ctx, conn), agent)
+}
+
+// agentsOn returns the agents that workers have announced and that can be
+// called. It returns none if the bus does not answer.
+func agentsOn(ctx context.Context, conn *bus.Conn) (names []string) {
 	dir, err := conn.Directory(ctx)
 	if err != nil {
-		return ""
+		return nil
 	}
 	cards, err := dir.All(ctx)
 	if err != nil {
-		return ""
+		return nil
 	}
-	var names []string
 	for _, value := range cards {
 		var c agentd.Card
 		if json.Unmarshal(value, &c) == nil && c.CallProblem() == "" {
 			names = append(names, c.Name)
 		}
 	}
-	return configs.Nearest(names, agent)
+	return names
 }

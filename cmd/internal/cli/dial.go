@@ -69,6 +69,7 @@ func (d *DialFlags) Register(cmd *cobra.Command) {
 		cmd.PersistentFlags().StringVar(s.value, s.flag, "", fmt.Sprintf("%s (env %s)", s.help, s.env))
 	}
 	cmd.PersistentFlags().Var(&d.maxBody, "max-body", "largest task or answer")
+	_ = cmd.RegisterFlagCompletionFunc("context", completeContext) // the flag exists
 }
 
 // CheckUnused returns an error if the command line has a connection flag. It is
