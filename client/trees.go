@@ -101,7 +101,8 @@ type TreePage struct {
 //
 // Without All the list has the trees with a timer for their deadline. It leaves
 // out a tree that is past its deadline and that no worker ends, unless it is
-// among the newest.
+// among the newest. A tree has a timer after a second: younger ones are on the
+// first pages alone.
 func (c *Client) Trees(ctx context.Context, q TreeQuery) (TreePage, error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return TreePage{}, err
@@ -124,7 +125,10 @@ type treeList struct {
 	// before is the time before which the list goes on, zero for its
 	// beginning.
 	before time.Time
-	fleet  *fleet
+	// timed says that the tree at that place has a timer. The list then goes
+	// on with the trees that have one.
+	timed bool
+	fleet *fleet
 	// seen has the trees that were found by a call or a timer.
 	seen   map[subjects.Tree]bool
 	looked int
@@ -136,17 +140,18 @@ type treeList struct {
 func (l *treeList) begin(ctx context.Context) (err error) {
 	l.fleet = askFleet(ctx, l.c, subjects.Tree{})
 	if !l.q.Before.IsZero() {
-		l.before, err = listedAt(ctx, l.c, l.q.Before, l.q.All)
+		l.before, l.timed, err = listedAt(ctx, l.c, l.q.Before, l.q.All)
 		return err
 	}
 	return l.queued(ctx)
 }
 
-// listedAt returns the time by which a list orders a tree.
-func listedAt(ctx context.Context, c *Client, tree subjects.Tree, all bool) (time.Time, error) {
+// listedAt returns the time by which a list orders a tree. Timed says that it
+// is the time of the tree's timer.
+func listedAt(ctx context.Context, c *Client, tree subjects.Tree, all bool) (at time.Time, timed bool, _ error) {
 	f, err := c.find(ctx, tree)
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}, false, err
 	}
 	subject := []string{f.root.Call(), f.root.Space.Result(f.root.Agent, tree)}
 	if !all {
@@ -155,10 +160,10 @@ func listedAt(ctx context.Context, c *Client, tree subjects.Tree, all bool) (tim
 	for _, s := range subject {
 		m, ok, err := c.conn.First(ctx, s)
 		if err != nil || ok {
-			return m.Time, err
+			return m.Time, s == f.root.Timer(0), err
 		}
 	}
-	return time.Time{}, nil // it is queued: the list goes on with the first root
+	return time.Time{}, false, nil // it is queued: the list goes on with the first root
 }
 
 // queued lists the submissions without a root.
@@ -267,8 +272,11 @@ func (l *treeList) candidates(ctx context.Context) iter.Seq2[candidate, error] {
 		// A submission that was refused has an outcome and no call.
 		return merged(calls, l.found(bus.Newest(ctx, conn, space.ResultsBy(l.q.Agent), l.before), subjects.Result))
 	}
-	return merged(l.found(bus.NewestOf(ctx, conn, space.RootTimers(l.q.Agent), l.before), subjects.Timer),
-		first(calls, newestRoots))
+	timed := l.found(bus.NewestOf(ctx, conn, space.RootTimers(l.q.Agent), l.before), subjects.Timer)
+	if l.timed {
+		return timed
+	}
+	return merged(timed, first(calls, newestRoots))
 }
 
 // found yields the roots of messages.
