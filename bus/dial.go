@@ -3,6 +3,7 @@ package bus
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,8 +18,10 @@ import (
 )
 
 // Dial says how to reach a server. Its own fields win over the settings of its
-// Context, and its credentials win over those inside a URL. As JSON, a Dial has
-// the settings that another process can use.
+// Context, and its credentials win over those inside a URL. Without any
+// credentials, a connection to a server of this user on this machine uses that
+// server's key (LocalKeyFile). As JSON, a Dial has the settings that another
+// process can use.
 type Dial struct {
 	// URL is a comma-separated list of the URLs of servers. If URL, Context
 	// and Server are empty, it is nats://127.0.0.1:4222.
@@ -56,6 +59,9 @@ type Dial struct {
 	// a reconnect.
 	Closed func() `json:"-"`
 
+	// keyless says that the server does not take the key of this user's
+	// server: another server listens at its address.
+	keyless bool
 	// disconnected and reconnected, if not nil, are called when the
 	// connection breaks, and when there is one again.
 	disconnected, reconnected func()
@@ -111,6 +117,10 @@ func (d Dial) try(log *slog.Logger) (where string, _ *nats.Conn, api string, _ e
 	opts := append(d.options(log), d.decide(&where))
 	if d.Context == "" {
 		nc, err := nats.Connect("", opts...)
+		if errors.Is(err, nats.ErrNkeysNotSupported) && !d.explicit() && !d.keyless {
+			d.keyless = true
+			return d.try(log)
+		}
 		return where, nc, jetstream.DefaultAPIPrefix, explainTimeout(err)
 	}
 	where = "context " + d.Context

@@ -94,7 +94,10 @@ func (d Dial) decide(where *string) nats.Option {
 		if d.Server != nil {
 			*where = inProcess
 			o.InProcessServer = d
-			return nil
+			if d.Server.key == nil {
+				return nil
+			}
+			return withKey(o, d.Server.key)
 		}
 		if d.URL != "" {
 			o.Servers = []string{d.URL}
@@ -104,7 +107,18 @@ func (d Dial) decide(where *string) nats.Option {
 			return err
 		}
 		*where = servers.String()
-		explicit := d.Creds+d.NKey+d.User+d.Token != ""
+		explicit := d.explicit()
+		if !explicit && d.Context == "" && !d.keyless {
+			key, err := servers.localKey()
+			if err != nil {
+				return err
+			}
+			if key != nil {
+				if err := withKey(o, key); err != nil {
+					return err
+				}
+			}
+		}
 		if explicit {
 			// Users inside a URL would win over options.
 			servers.dropUsers()
@@ -124,6 +138,9 @@ func (d Dial) decide(where *string) nats.Option {
 		return tryCredentials(o)
 	}
 }
+
+// explicit reports whether d has credentials of its own.
+func (d Dial) explicit() bool { return d.Creds+d.NKey+d.User+d.Token != "" }
 
 // ErrCredentials is wrapped by the error of a connection whose credentials are
 // in a file that cannot be read.

@@ -64,6 +64,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("EXAMPLES", examples)
+			// agentd --embedded writes there.
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
+			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Values[scriptKey{}] = &scriptEnv{processes: map[string]*process{}}
 			return nil

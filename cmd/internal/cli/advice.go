@@ -50,7 +50,8 @@ func advice(err error) string {
 	case errors.Is(err, bus.ErrNoStream):
 		return "agentd --agents DIR --server URL connects one"
 	case bus.Unauthorized(err):
-		return "--user, --token, --creds or --nkey names a user that the server knows"
+		return "--user, --token, --creds or --nkey names a user that the server knows; " +
+			"agentd --embedded admits only programs of its own user"
 	case errors.Is(err, bus.ErrCredentials):
 		return "--creds names a file with a user's JWT and seed, as nsc generate creds writes it, " +
 			"and --nkey one with a seed"
