@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/axebus/axe/subjects"
 )
 
 // Keys of log attributes.
@@ -31,6 +33,8 @@ func (d Dial) validate() error {
 		return errors.New("only one of creds, nkey, user and token may be set")
 	case d.Password != "" && d.User == "":
 		return errors.New("a password needs a user")
+	case d.InboxPrefix != "" && !subjects.IsInbox(d.InboxPrefix+".x"):
+		return fmt.Errorf("inbox prefix must be %s or %s_NAME, got %q", subjects.InboxPrefix, subjects.InboxPrefix, d.InboxPrefix)
 	case (d.TLSCert == "") != (d.TLSKey == ""):
 		return errors.New("a TLS certificate needs its key, and a key its certificate")
 	}
@@ -42,6 +46,7 @@ func (d Dial) options(log *slog.Logger) []nats.Option {
 	opts := []nats.Option{
 		nats.Name(d.Name),
 		nats.MaxReconnects(-1),
+		nats.PermissionErrOnSubscribe(true),
 		nats.ReconnectWait(500 * time.Millisecond),
 		nats.ReconnectJitter(1500*time.Millisecond, 1500*time.Millisecond),
 		// Nothing is buffered for a server that is away: a write must
@@ -65,7 +70,7 @@ func (d Dial) options(log *slog.Logger) []nats.Option {
 			log.Info("reconnected", slog.String(keyURL, d.at(nc)))
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
-			if Forbidden(err) && d.violated != nil && d.violated(err) {
+			if Forbidden(err) && (d.probing.Load() || d.violated != nil && d.violated(err)) {
 				return
 			}
 			attrs := []any{slog.Any(keyError, err)}

@@ -60,15 +60,21 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	if p.Partitions, err = c.spread(ctx, p.Partitions); err != nil {
 		return err
 	}
-	if err := ensureStream(ctx, c.js, submitStream(sp, p), 0); err != nil {
-		return err
-	}
-	if err := ensureBuckets(ctx, c.js, sp, p); err != nil {
+	err = c.inflight.several(ctx, func(ctx context.Context) error {
+		if err := ensureStream(ctx, c.js, submitStream(sp, p), 0); err != nil {
+			return err
+		}
+		return ensureBuckets(ctx, c.js, sp, p)
+	})
+	if err != nil {
 		return err
 	}
 	sp = sp.Spread(p.Partitions)
 	for part := p.Partitions - 1; part >= 0; part-- {
-		if err := ensureStream(ctx, c.js, runsStream(sp, part, p), p.Longest); err != nil {
+		err := c.inflight.several(ctx, func(ctx context.Context) error {
+			return ensureStream(ctx, c.js, runsStream(sp, part, p), p.Longest)
+		})
+		if err != nil {
 			return err
 		}
 	}

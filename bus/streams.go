@@ -66,8 +66,14 @@ func (c *Conn) firstStream(ctx context.Context) (jetstream.StreamConfig, error) 
 	var sent time.Time
 	s, err := ask(ctx, c, func(ctx context.Context) (jetstream.Stream, error) {
 		sent = time.Now()
+		if Restricted(c) {
+			return restrict(ctx, c, nil)
+		}
 		return c.js.Stream(ctx, name)
 	})
+	if Forbidden(err) {
+		s, err = restrict(ctx, c, err)
+	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return jetstream.StreamConfig{}, ErrNoStream
 	}
