@@ -28,7 +28,7 @@ import (
 //	                               expect an exit code
 //	bus [streams]                  start a NATS server, without or with
 //	                               the streams, and set NATS_URL
-//	guarded [tls]                  start a NATS server with the users op
+//	guarded [tls|roles]            start a NATS server with the users op
 //	                               and bound, and set NATS_URL
 //	publish SUBJECT QUOTED [N:V]…  store a message, its text quoted as in
 //	                               Go, with headers
@@ -187,7 +187,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	for _, name := range []string{
 		"PATH", "HOME", "TMPDIR", "NATS_URL", "AXE_OLLAMA_BASE_URL", "AXE_SCRIPT_DIR", "XDG_STATE_HOME",
-		"XDG_CONFIG_HOME", "XDG_DATA_HOME", "GORACE",
+		"XDG_CONFIG_HOME", "XDG_DATA_HOME", "GORACE", "NATS_USER", "NATS_PASSWORD",
 	} {
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}
