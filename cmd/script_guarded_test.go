@@ -33,6 +33,20 @@ func startGuarded(ts *testscript.TestScript, neg bool, args []string) {
 		opts.MaxPayload = 8 << 20
 		opts.Users = append(opts.Users, roleUsers(ts)...)
 	}
+	ts.Setenv("NATS_URL", "nats://"+runServer(ts, opts))
+}
+
+// startConfigured starts a NATS server with a configuration file.
+func startConfigured(ts *testscript.TestScript, neg bool, args []string) {
+	checkUsage(ts, neg, args, 1, "configured FILE")
+	opts, err := server.ProcessConfigFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	opts.NoLog, opts.NoSigs = true, true
+	runServer(ts, opts)
+}
+
+// runServer runs a server until the script ends, and returns its address.
+func runServer(ts *testscript.TestScript, opts *server.Options) string {
 	s, err := server.NewServer(opts)
 	ts.Check(err)
 	s.Start()
@@ -43,7 +57,7 @@ func startGuarded(ts *testscript.TestScript, neg bool, args []string) {
 	if !s.ReadyForConnections(waitTimeout) {
 		ts.Fatalf("the server is not ready within %s", waitTimeout)
 	}
-	ts.Setenv("NATS_URL", "nats://"+s.Addr().String())
+	return s.Addr().String()
 }
 
 // roleUsers returns a user for each role, and two that are bound to agents.

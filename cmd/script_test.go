@@ -30,6 +30,8 @@ import (
 //	                               the streams, and set NATS_URL
 //	guarded [tls|roles]            start a NATS server with the users op
 //	                               and bound, and set NATS_URL
+//	configured FILE                start a NATS server with a
+//	                               configuration file
 //	publish SUBJECT QUOTED [N:V]…  store a message, its text quoted as in
 //	                               Go, with headers
 //	delete SUBJECT N               delete the N-th message of a subject on
@@ -74,7 +76,7 @@ func TestScripts(t *testing.T) {
 		Condition: hasTmux,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end,
-			"bus": startBus, "guarded": startGuarded, "publish": publish, "delete": deleteStored, "purge": purge,
+			"bus": startBus, "guarded": startGuarded, "configured": startConfigured, "publish": publish, "delete": deleteStored, "purge": purge,
 			"called": called, "ended": ended, "held": held, "word": word,
 			"freeport": freePort, "model": startModel, "asked": asked, "keep": keep,
 		},

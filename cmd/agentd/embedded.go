@@ -107,5 +107,5 @@ func (e *embedded) checkListen() error {
 		return nil
 	}
 	return cli.Usage("--listen %s: other machines may reach this address, and the embedded server has no TLS and "+
-		"no users; use --listen 127.0.0.1:4222, or a NATS server of its own", e.listen)
+		"no users; use --listen 127.0.0.1:4222, or a NATS server of its own, which axe auth init configures", e.listen)
 }

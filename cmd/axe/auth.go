@@ -20,11 +20,12 @@ func authCommand() *cobra.Command {
 need:
 
 ` + roleLines() + `
-plan prints the permissions for a NATS system of your own. check tries them with
-a user's credentials.`,
+init makes a new NATS system with a user for each role. plan prints the
+permissions for a system that exists. check tries them with a user's
+credentials.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(authPlanCommand(), busCommand(authCheckCommand))
+	cmd.AddCommand(authInitCommand(), authPlanCommand(), busCommand(authCheckCommand))
 	return cmd
 }
 
@@ -86,7 +87,7 @@ func (f *scopeFlags) users() (all []roles.User, _ error) {
 		scope.Agents = append(scope.Agents, a)
 	}
 	if len(scope.Agents) > 0 && len(which) == 1 && !which[0].OfAgents() {
-		return nil, cli.Usage("--agents: a %s is not bound to agents", which[0])
+		return nil, cli.Usage("--agents: the role %s is not bound to agents", which[0])
 	}
 	for _, r := range which {
 		scope.User = string(r)

@@ -45,7 +45,7 @@ func (r Role) Does() string {
 	return map[Role]string{
 		Submitter:   "submits tasks, and reads the trees that it knows the ids of",
 		Observer:    "reads all stored and live messages",
-		Operator:    "reads everything, submits tasks, and steers, decides and ends runs",
+		Operator:    "reads everything, submits, steers runs and ends them",
 		Worker:      "carries out runs",
 		Provisioner: "makes the streams and buckets, and changes their settings",
 		Monitor:     "reads the sizes of streams and consumers, and no message",
