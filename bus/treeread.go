@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -44,7 +45,7 @@ func ServeTreeReads(ctx context.Context, c *Conn) error {
 // refuseRead answers a request as the server answers one that it refuses: with
 // headers for a direct get, and with JSON for all others.
 func refuseRead(m *nats.Msg, why error) {
-	if !subjects.IsInbox(m.Reply) {
+	if !isAsker(m.Reply) {
 		return
 	}
 	answer := nats.NewMsg(m.Reply)
@@ -54,6 +55,15 @@ func refuseRead(m *nats.Msg, why error) {
 		"error": jetstream.APIError{Code: 403, Description: why.Error()},
 	})
 	_ = m.RespondMsg(answer)
+}
+
+// importedReply begins the reply subject of a request from another account. The
+// server makes it, and hands the answers to that account.
+const importedReply = "_R_."
+
+// isAsker reports whether a reply subject is one of a client and of no stream.
+func isAsker(reply string) bool {
+	return subjects.IsInbox(reply) || strings.HasPrefix(reply, importedReply)
 }
 
 // The errors of requests for reads.
@@ -77,7 +87,7 @@ type readRequest struct {
 // subject, which has to be an inbox: no other subject may get a message with the
 // rights of a worker.
 func forwardRead(c *Conn, m *nats.Msg) error {
-	if !subjects.IsInbox(m.Reply) {
+	if !isAsker(m.Reply) {
 		return errReadReply
 	}
 	tree, api, err := c.Space().ParseRead(m.Subject)
@@ -103,7 +113,33 @@ func forwardRead(c *Conn, m *nats.Msg) error {
 	if err != nil {
 		return err
 	}
+	if strings.HasPrefix(m.Reply, importedReply) {
+		single := api[:at] != "DIRECT.GET" || r.Batch == 0 && len(r.MultiLast) == 0
+		return relayRead(c, m.Reply, single, &nats.Msg{Subject: c.reader.api + api, Data: body})
+	}
 	return c.nc.PublishRequest(c.reader.api+api, m.Reply, body)
+}
+
+// relayTimeout bounds the time for the answers to a request of another account.
+const relayTimeout = time.Minute
+
+// relayRead sends a request, and hands its answers to a client of another
+// account. The server lets no client name such a reply subject in a request of
+// its own. Single says that there is one answer. Otherwise an answer with a
+// status is the last one.
+func relayRead(c *Conn, to string, single bool, request *nats.Msg) error {
+	request.Reply = c.nc.NewInbox()
+	sub, err := c.nc.Subscribe(request.Reply, func(m *nats.Msg) {
+		_ = c.nc.PublishMsg(&nats.Msg{Subject: to, Header: m.Header, Data: m.Data})
+		if single || m.Header.Get("Status") != "" {
+			_ = m.Sub.Unsubscribe()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	time.AfterFunc(relayTimeout, func() { _ = sub.Unsubscribe() })
+	return c.nc.PublishMsg(request)
 }
 
 // checkRead refuses a request that is about more than a tree.

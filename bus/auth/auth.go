@@ -2,9 +2,15 @@
 // axe, with the configuration of its server. It writes files and connects to
 // nothing.
 //
-// The system has an operator, who signs accounts, and one account for axe, which
-// signs users. Each user has a role (internal/roles) and a creds file. The
-// server's configuration has no secret: it knows the public keys alone.
+// The system has an operator, who signs accounts, and two accounts, which sign
+// users. Each user has a role (internal/roles) and a creds file. The server's
+// configuration has no secret: it knows the public keys alone.
+//
+// Submitters have an account of their own. A server answers to the reply subject
+// of a message with its own rights, whatever the permissions of the sender are.
+// In the account of the streams, a submitter could make it write an answer to a
+// subject of any stream. From another account only the imported subjects can be
+// reached, and answers go back to the sender alone.
 package auth
 
 import (
@@ -14,6 +20,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
@@ -111,55 +118,114 @@ func (s *system) ownCertificate() (err error) {
 // system holds the keys and the claims of a new system.
 type system struct {
 	Config
-	operator, account, sys                 nkeys.KeyPair
-	operatorJWT, accountJWT, sysJWT        string
-	operatorName, accountPublic, sysPublic string
+	operator    nkeys.KeyPair
+	operatorJWT string
+	// main has the streams, guests the submitters, and sys belongs to the
+	// server itself.
+	main, guests, sys account
+}
+
+// account is an account with its claims.
+type account struct {
+	key    nkeys.KeyPair
+	Name   string
+	Public string
+	JWT    string
+}
+
+func newAccount(name string) (a account, err error) {
+	a.Name = name
+	if a.key, err = nkeys.CreateAccount(); err != nil {
+		return a, err
+	}
+	a.Public, err = a.key.PublicKey()
+	return a, err
 }
 
 func newSystem(c Config) (_ *system, err error) {
-	s := &system{Config: c, operatorName: c.Account + "-operator"}
+	s := &system{Config: c}
 	if s.operator, err = nkeys.CreateOperator(); err != nil {
 		return nil, err
 	}
-	if s.account, err = nkeys.CreateAccount(); err != nil {
-		return nil, err
-	}
-	if s.sys, err = nkeys.CreateAccount(); err != nil {
-		return nil, err
-	}
-	if s.accountPublic, err = s.account.PublicKey(); err != nil {
-		return nil, err
-	}
-	if s.sysPublic, err = s.sys.PublicKey(); err != nil {
-		return nil, err
+	for _, of := range []struct {
+		account *account
+		name    string
+	}{{&s.main, c.Account}, {&s.guests, c.Account + "_SUBMITTERS"}, {&s.sys, "SYS"}} {
+		if *of.account, err = newAccount(of.name); err != nil {
+			return nil, err
+		}
 	}
 	return s, s.sign()
 }
 
-// sign makes the claims of the operator and of both accounts.
+// sign makes the claims of the operator and of the accounts.
 func (s *system) sign() error {
 	public, err := s.operator.PublicKey()
 	if err != nil {
 		return err
 	}
 	operator := jwt.NewOperatorClaims(public)
-	operator.Name, operator.SystemAccount = s.operatorName, s.sysPublic
+	operator.Name, operator.SystemAccount = s.Account, s.sys.Public
 	if s.operatorJWT, err = operator.Encode(s.operator); err != nil {
 		return err
 	}
-	sys := jwt.NewAccountClaims(s.sysPublic)
-	sys.Name = "SYS"
-	if s.sysJWT, err = sys.Encode(s.operator); err != nil {
-		return err
-	}
-	account := jwt.NewAccountClaims(s.accountPublic)
-	account.Name = s.Account
-	account.Limits.JetStreamLimits = jwt.JetStreamLimits{
+	main, guests, sys := s.main.claims(), s.guests.claims(), s.sys.claims()
+	main.Limits.JetStreamLimits = jwt.JetStreamLimits{
 		DiskStorage: s.MaxStore, MemoryStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit,
 		MaxAckPending: jwt.NoLimit, MemoryMaxStreamBytes: jwt.NoLimit, DiskMaxStreamBytes: jwt.NoLimit,
 	}
-	s.accountJWT, err = account.Encode(s.operator)
-	return err
+	for _, subject := range s.offered() {
+		main.Exports.Add(&jwt.Export{
+			// A read has many answers.
+			Name: subject, Subject: jwt.Subject(subject), Type: jwt.Service, ResponseType: jwt.ResponseTypeStream,
+			TokenReq: true,
+		})
+		imported, err := s.permit(subject)
+		if err != nil {
+			return err
+		}
+		guests.Imports.Add(imported)
+	}
+	for _, of := range []struct {
+		account *account
+		claims  *jwt.AccountClaims
+	}{{&s.main, main}, {&s.guests, guests}, {&s.sys, sys}} {
+		if of.account.JWT, err = of.claims.Encode(s.operator); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a account) claims() *jwt.AccountClaims {
+	claims := jwt.NewAccountClaims(a.Public)
+	claims.Name = a.Name
+	return claims
+}
+
+// offered are the subjects that submitters publish to.
+func (s *system) offered() (all []string) {
+	for _, u := range s.Users {
+		if u.Role == roles.Submitter {
+			all = append(all, u.Publish...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// permit returns the import of a subject into the account of the submitters. No
+// other account may import it.
+func (s *system) permit(subject string) (*jwt.Import, error) {
+	claims := jwt.NewActivationClaims(s.guests.Public)
+	claims.Name, claims.ImportSubject, claims.ImportType = subject, jwt.Subject(subject), jwt.Service
+	token, err := claims.Encode(s.main.key)
+	if err != nil {
+		return nil, err
+	}
+	return &jwt.Import{
+		Name: subject, Subject: jwt.Subject(subject), Account: s.main.Public, Token: token, Type: jwt.Service,
+	}, nil
 }
 
 // creds makes a user, and returns the content of its creds file.
@@ -181,7 +247,11 @@ func (s *system) creds(u roles.User) ([]byte, error) {
 	if u.Responds {
 		claims.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: roles.ResponseTime}
 	}
-	text, err := claims.Encode(s.account)
+	signer := s.main
+	if u.Role == roles.Submitter {
+		signer = s.guests
+	}
+	text, err := claims.Encode(signer.key)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +264,9 @@ func (s *system) creds(u roles.User) ([]byte, error) {
 
 // write writes the keys, the users and the configuration.
 func (s *system) write() error {
-	for name, key := range map[string]nkeys.KeyPair{"operator": s.operator, "account": s.account, "system": s.sys} {
+	for name, key := range map[string]nkeys.KeyPair{
+		"operator": s.operator, "account": s.main.key, "submitters": s.guests.key, "system": s.sys.key,
+	} {
 		seed, err := key.Seed()
 		if err != nil {
 			return err

@@ -35,17 +35,21 @@ jetstream {
   sync_interval: always
 }
 
-# Users are in JWTs that the account has signed, and their permissions with
-# them. The server needs no restart for a new user. keys/account.nk signs users,
-# and keys/operator.nk accounts: keep both where no server and no worker is.
-operator: {{.OperatorJWT}}
-system_account: {{.SysPublic}}
+# Users are in JWTs that an account has signed, and their permissions with them.
+# The server needs no restart for a new user. In keys/, operator.nk signs
+# accounts, submitters.nk submitters, and account.nk all other users: keep them
+# where no server and no worker is.
+operator: {{.Operator}}
+system_account: {{.Sys.Public}}
 resolver: MEMORY
 resolver_preload: {
-  # the account {{.Account}}
-  {{.AccountPublic}}: {{.AccountJWT}}
-  # the system account, for the operators of the server itself
-  {{.SysPublic}}: {{.SysJWT}}
+  # {{.Main.Name}}: the streams, workers, operators, observers
+  {{.Main.Public}}: {{.Main.JWT}}
+  # {{.Guests.Name}}: submitters. They reach nothing but axe.submit and axe.read
+  # of the other account, and no stream gets an answer in their name.
+  {{.Guests.Public}}: {{.Guests.JWT}}
+  # {{.Sys.Name}}: for the operators of the server itself
+  {{.Sys.Public}}: {{.Sys.JWT}}
 }
 
 # A monitoring port tells everyone who reaches it about the server. Leave it off,
@@ -58,7 +62,8 @@ func (s *system) conf() ([]byte, error) {
 	var b bytes.Buffer
 	err := confText.Execute(&b, struct {
 		Config
-		OperatorJWT, AccountJWT, SysJWT, AccountPublic, SysPublic string
-	}{s.Config, s.operatorJWT, s.accountJWT, s.sysJWT, s.accountPublic, s.sysPublic})
+		Operator          string
+		Main, Guests, Sys account
+	}{s.Config, s.operatorJWT, s.main, s.guests, s.sys})
 	return b.Bytes(), err
 }

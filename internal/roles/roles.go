@@ -238,7 +238,8 @@ func (b *builder) worker() {
 	}
 	b.consumers()
 	b.messages()
-	b.publish(b.Space.Workers())
+	// The server names askers of other accounts so, by random tokens.
+	b.publish(b.Space.Workers(), "_R_.>")
 	b.p.Responds = true
 	b.subscribe(
 		b.Space.Workers(), b.Space.TreeReads(), b.key("ACTIVE", ">"),
