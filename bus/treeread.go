@@ -94,10 +94,6 @@ func forwardRead(c *Conn, m *nats.Msg) error {
 	if err != nil {
 		return err
 	}
-	at := strings.LastIndexByte(api, '.')
-	if at < 0 {
-		return errReadAPI
-	}
 	var r readRequest
 	if len(m.Data) > 0 {
 		into := json.NewDecoder(bytes.NewReader(m.Data))
@@ -106,7 +102,7 @@ func forwardRead(c *Conn, m *nats.Msg) error {
 			return err
 		}
 	}
-	if err := checkRead(c, tree, api[:at], api[at+1:], r); err != nil {
+	if err := checkRead(c, tree, api, r); err != nil {
 		return err
 	}
 	body, err := json.Marshal(r)
@@ -114,7 +110,7 @@ func forwardRead(c *Conn, m *nats.Msg) error {
 		return err
 	}
 	if strings.HasPrefix(m.Reply, importedReply) {
-		single := api[:at] != "DIRECT.GET" || r.Batch == 0 && len(r.MultiLast) == 0
+		single := !strings.HasPrefix(api, "DIRECT.GET.") || r.Batch == 0 && len(r.MultiLast) == 0
 		return relayRead(c, m.Reply, single, &nats.Msg{Subject: c.reader.api + api, Data: body})
 	}
 	return c.nc.PublishRequest(c.reader.api+api, m.Reply, body)
@@ -142,8 +138,11 @@ func relayRead(c *Conn, to string, single bool, request *nats.Msg) error {
 	return c.nc.PublishMsg(request)
 }
 
-// checkRead refuses a request that is about more than a tree.
-func checkRead(c *Conn, tree subjects.Tree, api, stream string, r readRequest) error {
+// checkRead refuses a request that is about more than a tree. Subject is that of
+// the JetStream API without its prefix.
+func checkRead(c *Conn, tree subjects.Tree, subject string, r readRequest) error {
+	at := strings.LastIndexByte(subject, '.')
+	api, stream := subject[:max(at, 0)], subject[at+1:]
 	filters := r.MultiLast
 	for _, f := range []string{r.NextFor, r.LastFor, r.Subjects} {
 		if f != "" {
