@@ -34,7 +34,7 @@ func (d Dial) validate() error {
 	case d.Password != "" && d.User == "":
 		return errors.New("a password needs a user")
 	case d.InboxPrefix != "" && !subjects.IsInbox(d.InboxPrefix+".x"):
-		return fmt.Errorf("inbox prefix must be %s or %s_NAME, got %q", subjects.InboxPrefix, subjects.InboxPrefix, d.InboxPrefix)
+		return fmt.Errorf("inbox prefix must be %[1]s or %[1]s_NAME, got %[2]q", subjects.InboxPrefix, d.InboxPrefix)
 	case (d.TLSCert == "") != (d.TLSKey == ""):
 		return errors.New("a TLS certificate needs its key, and a key its certificate")
 	}

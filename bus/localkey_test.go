@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -152,7 +153,7 @@ func TestKeyOfAnotherServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := net.LookupPort("tcp", port)
+	n, err := strconv.Atoi(port)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package bus
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -186,16 +185,13 @@ func (s *Server) protect(cfg ServerConfig, opts *server.Options) (err error) {
 
 // freePort returns a port of a host without a listener.
 func freePort(host string) (int, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(host, "0"))
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.ParseIP(dialled(host))})
 	if err != nil {
 		return 0, err
 	}
 	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(port)
+	addr, _ := l.Addr().(*net.TCPAddr)
+	return addr.Port, nil
 }
 
 // dialled returns the host that clients of this machine dial for a host that a

@@ -69,7 +69,7 @@ func isAsker(reply string) bool {
 // The errors of requests for reads.
 var (
 	errReadReply = errors.New("the reply subject must be an inbox")
-	errReadAPI   = errors.New("a tree has only STREAM.INFO, STREAM.MSG.GET and DIRECT.GET, of the streams that it is on")
+	errReadAPI   = errors.New("a tree has only STREAM.INFO, STREAM.MSG.GET and DIRECT.GET, of its streams")
 	errReadTree  = errors.New("the request must be about messages of the tree alone")
 )
 
@@ -162,7 +162,11 @@ func checkRead(c *Conn, tree subjects.Tree, subject string, r readRequest) error
 		return errReadTree
 	}
 	for _, f := range filters {
-		if of, ok := space.TreeIn(f); stream == objects && !ofObject(space, tree, f) || stream != objects && (!ok || of != tree) {
+		of, ok := space.TreeIn(f)
+		if stream == objects {
+			of, ok = tree, ofObject(space, tree, f)
+		}
+		if !ok || of != tree {
 			return errReadTree
 		}
 	}

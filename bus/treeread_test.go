@@ -186,7 +186,8 @@ func TestTreeReadsRefuse(t *testing.T) {
 	// A reply subject that is no inbox gets nothing, and so does one that
 	// may be a stream's.
 	for _, reply := range []string{"axe.run.lead.T2.r.cancel", "axe.submit.lead.T3", "$JS.API.STREAM.PURGE.AXE_RUNS"} {
-		err := nc.PublishRequest("axe.read.T1.DIRECT.GET.AXE_RUNS", reply, []byte(`{"last_by_subj":"axe.run.lead.T1.r.log"}`))
+		body := []byte(`{"last_by_subj":"axe.run.lead.T1.r.log"}`)
+		err := nc.PublishRequest("axe.read.T1.DIRECT.GET.AXE_RUNS", reply, body)
 		if err = errors.Join(err, nc.Flush(), op.nc.Flush()); err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +210,8 @@ func TestNoReader(t *testing.T) {
 	})
 	c := openT(t, Dial{URL: url, User: "sub", Password: "x"}, false)
 	err := c.Provisioned(t.Context())
-	if !errors.Is(err, ErrNoReader) || !Forbidden(err) || !strings.Contains(err.Error(), "$JS.API.STREAM.INFO.AXE_RUNS") {
+	if !errors.Is(err, ErrNoReader) || !Forbidden(err) ||
+		!strings.Contains(err.Error(), "$JS.API.STREAM.INFO.AXE_RUNS") {
 		t.Errorf("got %v, want that no worker answers", err)
 	}
 }
@@ -225,7 +227,8 @@ func TestInboxes(t *testing.T) {
 	url := natsT(t, &server.Options{
 		JetStream: true, StoreDir: t.TempDir(),
 		Users: []*server.User{
-			{Username: "all", Password: "x"}, {Username: "own", Password: "x", Permissions: permit("_INBOX_own.>")},
+			{Username: "all", Password: "x"},
+			{Username: "own", Password: "x", Permissions: permit("_INBOX_own.>")},
 			{Username: "old", Password: "x", Permissions: permit("_INBOX.>")},
 			{Username: "odd.name", Password: "x", Permissions: permit("_INBOX.>")},
 			{Username: "named", Password: "x", Permissions: permit("_INBOX_other.>")},
@@ -260,8 +263,9 @@ func TestInboxes(t *testing.T) {
 	if time.Since(began) > answerTimeout/2 {
 		t.Errorf("a violation took %v", time.Since(began))
 	}
-	if err := refused(t, Dial{URL: url, InboxPrefix: "axe.run"}); !strings.Contains(err.Error(), `must be _INBOX or _INBOX_NAME, got "axe.run"`) {
-		t.Errorf("got %v", err)
+	const advice = `must be _INBOX or _INBOX_NAME, got "axe.run"`
+	if err := refused(t, Dial{URL: url, InboxPrefix: "axe.run"}); !strings.Contains(err.Error(), advice) {
+		t.Errorf("got %v, want advice", err)
 	}
 }
 
@@ -270,7 +274,8 @@ func TestSubscriptionViolation(t *testing.T) {
 	f := newInflight()
 	library, l := f.begin(t.Context(), "")
 	defer l.done()
-	err := errors.Join(nats.ErrPermissionViolation, errors.New(`Permissions Violation for Subscription to "axe.live.>"`))
+	why := errors.New(`Permissions Violation for Subscription to "axe.live.>"`)
+	err := errors.Join(nats.ErrPermissionViolation, why)
 	if f.violated(err) || library.Err() != nil {
 		t.Error("a request ended with the violation of a subscription")
 	}

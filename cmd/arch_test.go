@@ -130,7 +130,9 @@ var allowedImports = map[string][]string{
 
 // withBelow returns the packages that the commands are built on, and more.
 func withBelow(more ...string) []string {
-	return append(more, "agentd/...", "client", "bus", "bus/auth", "configs/...", "provider/...", "subjects", "internal/...")
+	return append(
+		more, "agentd/...", "client", "bus", "bus/auth", "configs/...", "provider/...", "subjects", "internal/...",
+	)
 }
 
 // pkg is a package of the module, as go list prints it.

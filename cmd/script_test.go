@@ -76,7 +76,8 @@ func TestScripts(t *testing.T) {
 		Condition: hasTmux,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end,
-			"bus": startBus, "guarded": startGuarded, "configured": startConfigured, "publish": publish, "delete": deleteStored, "purge": purge,
+			"bus": startBus, "guarded": startGuarded, "configured": startConfigured,
+			"publish": publish, "delete": deleteStored, "purge": purge,
 			"called": called, "ended": ended, "held": held, "word": word,
 			"freeport": freePort, "model": startModel, "asked": asked, "keep": keep,
 		},

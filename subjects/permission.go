@@ -1,9 +1,6 @@
 package subjects
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // any is the wildcard of one token.
 const anyToken = "*"
@@ -93,7 +90,7 @@ func (s Space) TreeIn(filter string) (t Tree, ok bool) {
 	default:
 		ok = false
 	}
-	if !ok || len(tok) <= at || slices.Contains(tok[:at], ">") {
+	if !ok || len(tok) <= at || strings.Contains(strings.Join(tok[:at], "."), ">") {
 		return Tree{}, false
 	}
 	t, err := ParseTree(tok[at])

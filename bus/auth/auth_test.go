@@ -43,7 +43,8 @@ func serve(t *testing.T) (dial func(roles.Role) bus.Dial) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if opts.JetStreamMaxStore != c.MaxStore || opts.MaxPayload != c.MaxPayload || !opts.SyncAlways || opts.TLSConfig == nil {
+	if opts.JetStreamMaxStore != c.MaxStore || opts.MaxPayload != c.MaxPayload || !opts.SyncAlways ||
+		opts.TLSConfig == nil {
 		t.Errorf("the server has %d bytes of disk, a payload of %d, sync always %v, TLS %v", opts.JetStreamMaxStore,
 			opts.MaxPayload, opts.SyncAlways, opts.TLSConfig != nil)
 	}
@@ -88,17 +89,19 @@ func TestAnswersGoToTheSender(t *testing.T) {
 	submitter := open(t, dial(roles.Submitter))
 	nc, _ := submitter.NATS()
 	replies := []string{
-		"axe.run.lead.T1.r.cancel", "axe.run.lead.T1.r.log", "axe.submit.other.T2", "$KV.AXE_AGENTS.lead", "axe.result.lead.T1",
+		"axe.run.lead.T1.r.cancel", "axe.run.lead.T1.r.log", "axe.submit.other.T2", "$KV.AXE_AGENTS.lead",
+		"axe.result.lead.T1",
 		"$O.AXE_OBJECTS.M.x", "$JS.API.STREAM.PURGE.AXE_RUNS",
 	}
 	for i, reply := range replies {
-		id := "T" + strings.Repeat("x", i+1)
-		if err := nc.PublishMsg(&nats.Msg{Subject: "axe.submit.lead." + id, Reply: reply, Data: []byte("x")}); err != nil {
+		subject := "axe.submit.lead.T" + strings.Repeat("x", i+1)
+		if err := nc.PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// The last submission has an answer. The server has answered all others.
-	if _, err := submitter.Write(t.Context(), bus.Message{Subject: "axe.submit.lead.last", Body: []byte("x")}); err != nil {
+	last := bus.Message{Subject: "axe.submit.lead.last", Body: []byte("x")}
+	if _, err := submitter.Write(t.Context(), last); err != nil {
 		t.Fatal(err)
 	}
 	_, js := open(t, dial(roles.Observer)).NATS()

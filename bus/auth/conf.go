@@ -7,7 +7,8 @@ import (
 
 // confText is the configuration of a server. Strings are quoted as the server
 // reads them.
-var confText = template.Must(template.New(ConfFile).Parse(`# A NATS server for axe, made by axe auth init. It has no secret but the key of
+var confText = template.Must(template.New(ConfFile).Parse(`
+# A NATS server for axe, made by axe auth init. It has no secret but the key of
 # its certificate, which is in a file of its own.
 
 # Clients connect here. Other machines reach it if the host is 0.0.0.0, or the
@@ -65,5 +66,5 @@ func (s *system) conf() ([]byte, error) {
 		Operator          string
 		Main, Guests, Sys account
 	}{s.Config, s.operatorJWT, s.main, s.guests, s.sys})
-	return b.Bytes(), err
+	return bytes.TrimSpace(b.Bytes()), err
 }

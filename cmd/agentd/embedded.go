@@ -55,7 +55,9 @@ func (e *embedded) serve(log *slog.Logger) (*bus.Server, error) {
 	if e.listen == "" {
 		return nil, cli.Usage("--listen must be HOST:PORT")
 	}
-	cfg := bus.ServerConfig{Listen: e.listen, StoreDir: e.store, SyncAlways: e.sync == "always", Protected: true, Log: log}
+	cfg := bus.ServerConfig{
+		Listen: e.listen, StoreDir: e.store, SyncAlways: e.sync == "always", Protected: true, Log: log,
+	}
 	if !cfg.SyncAlways {
 		every, err := time.ParseDuration(e.sync)
 		if err != nil || every <= 0 {

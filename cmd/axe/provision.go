@@ -46,8 +46,8 @@ others.`,
 			if err := bus.MakeBuckets(cmd.Context(), conn); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d partitions, %d replicas, max age %s\n", conn.Space().Partitions(),
-				conn.Replicas(), conn.MaxAge().Round(time.Second))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d partitions, %d replicas, max age %s\n",
+				conn.Space().Partitions(), conn.Replicas(), conn.MaxAge().Round(time.Second))
 			return err
 		},
 	}

@@ -262,7 +262,8 @@ func (b *builder) consumers() {
 			names = []string{"*"}
 		}
 		for _, name := range names {
-			b.api(s, "CONSUMER.CREATE "+name, "CONSUMER.CREATE "+name+".>", "CONSUMER.INFO "+name, "CONSUMER.MSG.NEXT "+name)
+			b.api(s, "CONSUMER.CREATE "+name, "CONSUMER.CREATE "+name+".>", "CONSUMER.INFO "+name,
+				"CONSUMER.MSG.NEXT "+name)
 			b.publish("$JS.ACK." + s + "." + name + ".>")
 		}
 		// The cancel messages are followed by a consumer without a name.
@@ -285,7 +286,8 @@ func (b *builder) messages() {
 	}
 	b.publish(
 		// To other runs: calls, the outcomes of calls, mail, and the end.
-		every.Call(), every.ToolCall(), every.AnyReply(), every.Mail(subjects.AnyKey), every.Cancel(), every.Tally(), every.Dead(),
+		every.Call(), every.ToolCall(), every.AnyReply(), every.Mail(subjects.AnyKey), every.Cancel(),
+		every.Tally(), every.Dead(),
 		// Any worker takes submissions, and the timers of roots.
 		every.AnyTimer(), every.Result(), every.AnyFired(), root.Returned(subjects.AnyKey),
 	)

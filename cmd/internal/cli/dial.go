@@ -59,9 +59,8 @@ func (d *DialFlags) tls() []setting {
 }
 
 func (d *DialFlags) inbox() []setting {
-	return []setting{
-		{"inbox-prefix", "NATS_INBOX_PREFIX", "first token of the subjects of answers, default _INBOX_USER", &d.dial.InboxPrefix},
-	}
+	const help = "first token of the subjects of answers, default _INBOX_USER"
+	return []setting{{"inbox-prefix", "NATS_INBOX_PREFIX", help, &d.dial.InboxPrefix}}
 }
 
 func (d *DialFlags) space() []setting {
