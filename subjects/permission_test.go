@@ -43,7 +43,8 @@ func TestTreeIn(t *testing.T) {
 	for filter, want := range map[string]string{
 		"axe.run.lead.T1.r.call": "T1", "axe.run.*.T1.>": "T1", "axe.run.*.T1": "T1", "axe.result.*.T1": "T1",
 		"axe.timer.lead.T1.r.0": "T1", "axe.tally.T1.r": "T1", "axe.dead.lead.T1.r": "T1", "axe.submit.lead.T1": "T1",
-		"axe.run.*.*.r.call": "", "axe.run.>": "", "axe.>": "", ">": "", "": "", "axe.run.lead": "", "axe.*.lead.T1": "",
+		"axe.run.*.*.r.call": "", "axe.run.>": "", "axe.>": "", ">": "", "": "", "axe.run.lead": "",
+		"axe.*.lead.T1":   "",
 		"axe.>.lead.T1.x": "", "axe.run.>.T1": "", "axe.tally.*.T1": "", "axe.tally.>": "", "axe.run.T1.*.r": "",
 		"other.run.lead.T1.r.call": "", "axe.live.run.lead.T1.r.log": "", "axe.worker.lead.T1": "",
 		"axe.run.lead.T-1.r.call": "", "axe.1.run.lead.T1.r.call": "", "$KV.AXE_AGENTS.T1": "",
