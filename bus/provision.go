@@ -107,7 +107,7 @@ func (c *Conn) spread(ctx context.Context, want int) (int, error) {
 	if want < 0 || want > MostPartitions {
 		return 0, fmt.Errorf("partitions must be 1 to %d, got %d", MostPartitions, want)
 	}
-	first, err := c.firstStream(ctx)
+	first, err := c.firstStream(ctx, false)
 	if errors.Is(err, ErrNoStream) {
 		return max(1, want), nil
 	}

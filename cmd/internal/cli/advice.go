@@ -66,7 +66,7 @@ func advice(err error) string {
 	case untrusted:
 		return "--tls-ca names a file with the authorities to trust"
 	case errors.Is(err, bus.ErrNoReader):
-		return "agentd --agents DIR --server URL starts a worker"
+		return "agentd --agents DIR --server URL starts a worker; or give this user the permission" + rolesWith(err)
 	case bus.Forbidden(err):
 		return "the server does not let this user do that: connect as another user, or give this one the permission" +
 			rolesWith(err)
