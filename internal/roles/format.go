@@ -19,6 +19,10 @@ func (u User) WriteConf(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s: %s\n{\n  user: %s\n  password: \"\" # or nkey: U… instead of user and password\n", u.Role,
 		u.Role.Does(), u.Name)
+	if u.Role == Submitter {
+		b.WriteString("  # give submitters an account of their own, which imports these services:\n" +
+			"  # the server checks no reply subject (docs/security.md)\n")
+	}
 	b.WriteString("  permissions: {\n    publish: {\n")
 	writeSubjects(&b, "allow", u.Publish)
 	writeSubjects(&b, "deny", u.DenyPublish)
