@@ -281,6 +281,9 @@ func count(ctx context.Context, c *Conn, filter string) (counts, error) {
 		// The library asks for the stream to make a handle, so each is
 		// kept.
 		s, ok := c.handles.Load(stream)
+		if api := apiOf(c, filter); api != c.reader.api {
+			return streamInfo(ctx, c, api, stream, filter)
+		}
 		if !ok {
 			made, err := c.js.Stream(ctx, stream)
 			if err != nil {
@@ -295,6 +298,20 @@ func count(ctx context.Context, c *Conn, filter string) (counts, error) {
 		return counts{}, fmt.Errorf("subjects of %s: %w", filter, err)
 	}
 	return counts{info.State.Subjects, info.State.LastSeq}, nil
+}
+
+// streamInfo asks for the counts of the subjects below a filter under a prefix
+// of the JetStream API.
+func streamInfo(ctx context.Context, c *Conn, api, stream, filter string) (*jetstream.StreamInfo, error) {
+	js, err := jetstream.NewWithAPIPrefix(c.nc, api)
+	if err != nil {
+		return nil, err
+	}
+	s, err := js.Stream(ctx, stream)
+	if err != nil {
+		return nil, err
+	}
+	return s.Info(ctx, jetstream.WithSubjectFilter(filter))
 }
 
 // InOrder sorts messages by their place in the stream, and removes second

@@ -35,8 +35,12 @@ func (c *Conn) Workers() *Workers {
 const workersTimeout = time.Second
 
 // List reads the entries of all workers. It asks once, and waits for 1 s at
-// most. There are none on a bus that no worker has used, which has no bucket.
+// most. There are none on a bus that no worker has used, which has no bucket,
+// and for a user that is Restricted.
 func (w *Workers) List(ctx context.Context) ([]Stored, error) {
+	if Restricted(w.conn) {
+		return nil, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
 	defer cancel()
 	all, _, err := w.list(ctx, "*")
@@ -73,7 +77,13 @@ type Answers struct {
 // the questions of Keeps, Recall and Work. The answers end with ctx.
 func (w *Workers) Answer(ctx context.Context, worker subjects.Worker, answers Answers) error {
 	subject := w.conn.Space().Worker(worker)
-	sub, err := w.conn.nc.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond(w.answer(m, answers)) })
+	sub, err := w.conn.nc.Subscribe(subject, func(m *nats.Msg) {
+		// A client must not write to other subjects with the rights of
+		// a worker.
+		if subjects.IsInbox(m.Reply) {
+			_ = m.Respond(w.answer(m, answers))
+		}
+	})
 	if err != nil {
 		return fmt.Errorf("subscribe to %s: %w", subject, err)
 	}
@@ -164,9 +174,12 @@ func (w *Workers) Ask(ctx context.Context, worker subjects.Worker) (trouble stri
 func (w *Workers) request(ctx context.Context, worker subjects.Worker, body []byte) (answer []byte, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
 	defer cancel()
-	m, err := w.conn.nc.RequestWithContext(ctx, w.conn.Space().Worker(worker), body)
+	subject := w.conn.Space().Worker(worker)
+	ctx, r := w.conn.inflight.begin(ctx, subject)
+	defer r.done()
+	m, err := w.conn.nc.RequestWithContext(ctx, subject, body)
 	if err != nil {
-		return nil, err
+		return nil, r.reason(err)
 	}
 	return m.Data, nil
 }

@@ -241,7 +241,7 @@ func (t *tail) begin(ctx context.Context) ([]bus.Stored, error) {
 // wait returns when there may be something to read. Meanwhile it passes live
 // events to fn, and looks for runs without a worker.
 func (t *tail) wait(ctx context.Context) error {
-	silence := time.NewTimer(pollInterval)
+	silence := time.NewTimer(t.c.interval())
 	defer silence.Stop()
 	check := time.NewTimer(time.Until(t.stalls.next))
 	defer check.Stop()

@@ -3,16 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/cli"
 )
-
-const keyCause = "cause" // key of a log attribute
 
 // errClosed ends the worker when its connection cannot be restored.
 var errClosed = errors.New("the connection was closed for good: the server refuses the worker's credentials")
@@ -42,7 +38,6 @@ func (o *options) run(ctx context.Context) error {
 			return err
 		}
 		defer server.Close()
-		fmt.Fprintf(os.Stderr, "%s: NATS server listens on %s\n", name, server.URL())
 	}
 	cfg, err := o.dial.Config(server, log)
 	if err != nil {

@@ -129,6 +129,19 @@ func (s *Session) resolve(ctx context.Context, t Target, made bool) (Target, err
 	return t, err
 }
 
+// Prefix is the first token of all subjects, "" for the default.
+func (f *SessionFlags) Prefix() string { return f.dial.Prefix() }
+
+// Connect opens a connection to a bus that may have no streams. The caller
+// closes it.
+func (f *SessionFlags) Connect(ctx context.Context, log *slog.Logger) (*bus.Conn, error) {
+	cfg, err := f.dial.Config(nil, log)
+	if err != nil {
+		return nil, err
+	}
+	return Open(ctx, cfg, time.Duration(f.connectTimeout))
+}
+
 func (f *SessionFlags) open(ctx context.Context) (*Session, error) {
 	if f.connectTimeout < 0 {
 		return nil, Usage("--connect-timeout must not be negative, got %s", &f.connectTimeout)

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/cmd/internal/cli"
+)
+
+func provisionCommand(f *cli.SessionFlags) *cobra.Command {
+	p := bus.Provision{MaxAge: bus.DefaultMaxAge}
+	cmd := &cobra.Command{
+		Use: "provision", Short: "Make the streams and buckets", Args: cobra.NoArgs,
+		Long: `Make the streams and buckets that workers need, where they are missing. Workers
+make them too, if they have the permissions. A worker with the role worker has
+not: run this command with the role provisioner first.
+
+It corrects settings of existing streams that workers depend on, and keeps all
+others.`,
+		Example: `  axe provision --creds auth/provisioner.creds --replicas 3`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if p.Replicas < 1 || p.Replicas > 5 {
+				return cli.Usage("--replicas must be 1 to 5, got %d", p.Replicas)
+			}
+			if p.Partitions < 0 || p.Partitions > bus.MostPartitions {
+				return cli.Usage("--partitions must be 1 to %d, got %d", bus.MostPartitions, p.Partitions)
+			}
+			if p.MaxAge <= 0 {
+				return cli.Usage("--max-age must be positive, got %s", (*cli.Seconds)(&p.MaxAge))
+			}
+			log, err := f.Logger()
+			if err != nil {
+				return err
+			}
+			conn, err := f.Connect(cmd.Context(), log)
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			if err := cli.Provision(cmd.Context(), conn, p, log); err != nil {
+				return err
+			}
+			if err := bus.MakeBuckets(cmd.Context(), conn); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d partitions, %d replicas, max age %s\n",
+				conn.Space().Partitions(), conn.Replicas(), conn.MaxAge().Round(time.Second))
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&p.Replicas, "replicas", 1, "replicas of streams that do not exist yet")
+	cmd.Flags().IntVar(&p.Partitions, "partitions", 0, "number of streams over which trees are spread (default 1)")
+	cmd.Flags().Var((*cli.Seconds)(&p.MaxAge), "max-age", "age at which streams that do not exist yet drop messages")
+	return cmd
+}
