@@ -22,6 +22,8 @@ var allowedImports = map[string][]string{
 	"internal/files": {},
 	"internal/pause": {},
 
+	"internal/httpguard": {},
+
 	"subjects": {},
 
 	"provider":               {},
@@ -88,7 +90,7 @@ var allowedImports = map[string][]string{
 	},
 
 	"internal/mcpserver": {
-		"agentd", "agentd/run", "bus", "client", "internal/pause", "subjects",
+		"agentd", "agentd/run", "bus", "client", "internal/httpguard", "internal/pause", "subjects",
 		"github.com/modelcontextprotocol/go-sdk/...",
 	},
 

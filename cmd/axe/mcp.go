@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strings"
 
@@ -13,6 +13,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/internal/httpguard"
 	"github.com/axebus/axe/internal/mcpserver"
 )
 
@@ -24,8 +25,8 @@ returns the answer.
 
 Without --http the command serves one client on stdin and stdout, and ends with
 stdin. With --http it serves any number of clients over streamable HTTP at the
-path /mcp. Each request then needs the bearer token in the file --token-file or
-in AXE_MCP_TOKEN. --no-token does without, at a local address alone.
+path /mcp. Each request then needs a bearer token of the file --token-file, or
+that in AXE_MCP_TOKEN. --no-token does without, at a local address alone.
 
 The argument id of a tool, or an idempotency key in the request's _meta
 (axe/idempotency-key), makes a call idempotent: a call with the id of earlier
@@ -79,7 +80,7 @@ func mcpCommand() *cobra.Command {
 }
 
 func (m *mcpServer) run(ctx context.Context) error {
-	token, err := m.token()
+	tokens, err := m.tokens()
 	if err != nil {
 		return err
 	}
@@ -98,58 +99,47 @@ func (m *mcpServer) run(ctx context.Context) error {
 		if m.http == "" {
 			return server.ServePipe(ctx, os.Stdin, os.Stdout)
 		}
-		return m.serveHTTP(ctx, server, token)
+		return m.serveHTTP(ctx, server, tokens)
 	})
 }
 
 // serveHTTP serves HTTP at the address of the flag, and says where on stderr.
-func (m *mcpServer) serveHTTP(ctx context.Context, server *mcpserver.Server, token string) error {
-	var listen net.ListenConfig
-	l, err := listen.Listen(ctx, "tcp", m.http)
+func (m *mcpServer) serveHTTP(ctx context.Context, server *mcpserver.Server, tokens httpguard.Tokens) error {
+	l, err := httpguard.Listen(ctx, m.http, tokens)
+	if errors.Is(err, httpguard.ErrNotLocal) {
+		return cli.Usage("--no-token needs a local address, such as 127.0.0.1:8765, got --http %s", m.http)
+	}
 	if err != nil {
 		return err
 	}
-	if addr, ok := l.Addr().(*net.TCPAddr); token == "" && (!ok || !addr.IP.IsLoopback()) {
-		_ = l.Close()
-		return cli.Usage("--no-token needs a local address, such as 127.0.0.1:8765, got --http %s", m.http)
-	}
 	fmt.Fprintf(m.stderr, "%s: MCP at http://%s%s\n", name, l.Addr(), mcpserver.Path)
-	return server.ServeHTTP(ctx, l, token)
+	return server.ServeHTTP(ctx, l, tokens)
 }
 
-// token returns the bearer token, "" if none is needed.
-func (m *mcpServer) token() (string, error) {
+// tokens returns the bearer tokens, none if none is needed.
+func (m *mcpServer) tokens() (none httpguard.Tokens, _ error) {
 	switch {
 	case m.http == "" && (m.tokenFile != "" || m.noToken):
-		return "", cli.Usage("--token-file and --no-token need --http")
+		return none, cli.Usage("--token-file and --no-token need --http")
 	case m.http == "":
-		return "", nil
+		return none, nil
 	case m.noToken && m.tokenFile != "":
-		return "", cli.Usage("--no-token excludes --token-file")
+		return none, cli.Usage("--no-token excludes --token-file")
 	case m.noToken:
-		return "", nil
+		return none, nil
 	case m.tokenFile != "":
-		return readToken(m.tokenFile)
+		tokens, err := httpguard.ReadTokens(m.tokenFile)
+		if err != nil {
+			return none, cli.Fail(cli.CodeConfig, fmt.Errorf("--token-file: %w", err))
+		}
+		return tokens, nil
 	}
 	token := strings.TrimSpace(os.Getenv(tokenVariable))
 	if token == "" {
-		return "", cli.Usage("--http needs a token: --token-file, or %s; --no-token does without at a local address",
+		return none, cli.Usage("--http needs a token: --token-file, or %s; --no-token does without at a local address",
 			tokenVariable)
 	}
-	return token, nil
-}
-
-// readToken reads a token from a file.
-func readToken(file string) (string, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return "", cli.Fail(cli.CodeConfig, fmt.Errorf("--token-file: %w", err))
-	}
-	token := strings.TrimSpace(string(data))
-	if token == "" {
-		return "", cli.Usage("--token-file %s is empty", file)
-	}
-	return token, nil
+	return httpguard.OneToken(token), nil
 }
 
 // explain returns the text of a failed outcome, as the commands print it.

@@ -18,6 +18,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/httpguard"
 	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/catalog"
@@ -263,7 +264,7 @@ func (h *harness) listenUntil(cfg Config, token string) (url string, stop func()
 func (h *harness) serveHTTP(s *Server, token string) (url string, stop func()) {
 	h.t.Helper()
 	l := h.listener()
-	stop = h.background(func(ctx context.Context) error { return s.ServeHTTP(ctx, l, token) })
+	stop = h.background(func(ctx context.Context) error { return s.ServeHTTP(ctx, l, httpguard.OneToken(token)) })
 	return "http://" + l.Addr().String() + Path, stop
 }
 

@@ -2,17 +2,15 @@ package mcpserver
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/axebus/axe/internal/httpguard"
 	"github.com/axebus/axe/internal/pause"
 )
 
@@ -47,16 +45,16 @@ const (
 )
 
 // ServeHTTP serves clients over streamable HTTP at Path, until ctx ends. Each
-// request needs the token. An empty token admits every request, so the listener
-// has to be a local one. Trees whose calls are in flight at the end go on.
+// request needs a token with the role Submit. Without tokens every request is
+// admitted, so the listener has to be a local one (httpguard.Listen). Trees whose calls are in flight at the end go on.
 // ServeHTTP closes the listener.
-func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, token string) error {
+func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, tokens httpguard.Tokens) error {
 	defer l.Close()
 	return s.watched(ctx, func(ctx context.Context) error {
 		streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 		defer endStreams()
 		requests := newBusy()
-		srv := &http.Server{Handler: s.handler(streams, requests, token), ReadHeaderTimeout: headerTimeout}
+		srv := &http.Server{Handler: s.handler(streams, requests, tokens), ReadHeaderTimeout: headerTimeout}
 		ended := make(chan error, 1)
 		go func() { ended <- srv.Serve(l) }()
 		select {
@@ -97,7 +95,7 @@ func (s *Server) close(ctx context.Context, srv *http.Server) {
 // version that the client speaks. Clients of earlier versions have sessions.
 // A request that waits for notifications ends when the context streams ends.
 // The set requests has each other request until its handler returns.
-func (s *Server) handler(streams context.Context, requests *busy, token string) http.Handler {
+func (s *Server) handler(streams context.Context, requests *busy, tokens httpguard.Tokens) http.Handler {
 	same := func(*http.Request) *mcp.Server { return s.mcp }
 	sessions := mcp.NewStreamableHTTPHandler(same, &mcp.StreamableHTTPOptions{
 		Logger: s.cfg.Log, SessionTimeout: sessionTimeout, EventStore: mcp.NewMemoryEventStore(nil),
@@ -127,7 +125,8 @@ func (s *Server) handler(streams context.Context, requests *busy, token string) 
 		}
 		sessions.ServeHTTP(w, r.WithContext(ctx)) //nolint:contextcheck // it is the request's
 	})
-	return checkOrigin(checkToken(token, mux))
+	guard := httpguard.Guard{Realm: "axe mcp", Tokens: tokens}
+	return guard.CheckHost(guard.CheckOrigin(guard.Require(httpguard.Submit, mux)))
 }
 
 // connectionKey marks the context of each request since version sessionless. A
@@ -137,44 +136,3 @@ type connectionKey struct{}
 // endsWithConnection reports whether a call's context ends when the client's
 // connection ends.
 func endsWithConnection(ctx context.Context) bool { return ctx.Value(connectionKey{}) != nil }
-
-// checkOrigin refuses a request with any method that a page of another site
-// makes. Against DNS rebinding, the protocol's handler refuses a request to a
-// local address whose Host header names another host.
-func checkOrigin(next http.Handler) http.Handler {
-	protection := http.NewCrossOriginProtection()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		checked := *r
-		checked.Method = http.MethodPost // Check lets GET, HEAD and OPTIONS pass
-		if err := protection.Check(&checked); err != nil {
-			http.Error(w, err.Error(), http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// checkToken refuses the requests without the bearer token. An empty token
-// admits every request. The time of a comparison says nothing about the token.
-func checkToken(token string, next http.Handler) http.Handler {
-	if token == "" {
-		return next
-	}
-	want := sha256.Sum256([]byte(token))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		got := sha256.Sum256([]byte(strings.TrimSpace(given)))
-		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			challenge := `Bearer realm="axe mcp"`
-			if given != "" {
-				challenge += `, error="invalid_token"`
-			}
-			w.Header().Set("WWW-Authenticate", challenge)
-			http.Error(w, errUnauthorized.Error(), http.StatusUnauthorized)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-var errUnauthorized = errors.New("the request needs the bearer token of this server")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/internal/httpguard"
 )
 
 // secret is the token of the servers in the tests.
@@ -325,7 +326,7 @@ func TestListenerClosed(t *testing.T) {
 	s := h.server(Config{})
 	l := h.listener()
 	_ = l.Close()
-	if err := s.ServeHTTP(context.WithoutCancel(t.Context()), l, secret); err == nil {
+	if err := s.ServeHTTP(context.WithoutCancel(t.Context()), l, httpguard.OneToken(secret)); err == nil {
 		t.Error("ServeHTTP returned no error for a closed listener")
 	}
 }
@@ -337,7 +338,7 @@ func TestStopAtOnce(t *testing.T) {
 	s := h.server(Config{})
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := s.ServeHTTP(ctx, h.listener(), secret); err != nil {
+	if err := s.ServeHTTP(ctx, h.listener(), httpguard.OneToken(secret)); err != nil {
 		t.Errorf("got the error %q, want none", err)
 	}
 }
