@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/presence"
@@ -65,34 +64,15 @@ func (l *agentsList) run(ctx context.Context, dir string, stderr io.Writer) erro
 		return json.NewEncoder(l.stdout).Encode(all)
 	}
 	for _, a := range all {
-		if _, err := fmt.Fprintln(l.stdout, cli.Printable(a.line(l.now))); err != nil {
+		if _, err := fmt.Fprintln(l.stdout, cli.Printable(agentLine(a, l.now))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// listedAgent is an agent of the list.
-type listedAgent struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description,omitzero"`
-	Model       string   `json:"model,omitzero"`
-	SubAgents   []string `json:"sub_agents,omitempty"`
-	// Workers are the workers that serve the agent. It is nil for an agent
-	// of a directory.
-	Workers []string `json:"workers,omitzero"`
-	// Former are the workers that served the agent in the last day and are
-	// gone. It is empty while a worker serves the agent.
-	Former []string `json:"former,omitempty"`
-	// Since is the time of the last sign of life of the former workers, for
-	// an agent without a worker.
-	Since time.Time `json:"since,omitzero"`
-	// Problem says why no worker can serve the agent.
-	Problem string `json:"problem,omitzero"`
-}
-
-// line describes the agent on one line.
-func (a listedAgent) line(now time.Time) string {
+// agentLine describes the agent on one line.
+func agentLine(a cli.AgentLine, now time.Time) string {
 	line := a.Name
 	if about := summary(a.Description); about != "" {
 		line += " - " + about
@@ -113,14 +93,14 @@ func (a listedAgent) line(now time.Time) string {
 
 // agents lists the agents of the bus, if the command line has a connection
 // flag, or else those of the directory.
-func (l *agentsList) agents(ctx context.Context, dir string, stderr io.Writer) (all []listedAgent, err error) {
+func (l *agentsList) agents(ctx context.Context, dir string, stderr io.Writer) (all []cli.AgentLine, err error) {
 	l.now = time.Now()
 	if !l.session.Connects() {
 		return agentsIn(dir, stderr)
 	}
 	err = l.session.Use(ctx, func(ses *cli.Session) (err error) {
 		l.now = ses.Conn.Clocks.Now()
-		all, err = agentsOn(ctx, ses.Conn)
+		all, err = cli.Agents(ctx, ses.Conn)
 		return err
 	})
 	return all, err
@@ -128,8 +108,8 @@ func (l *agentsList) agents(ctx context.Context, dir string, stderr io.Writer) (
 
 // agentsIn lists the valid agents of a directory, and prints a warning for each
 // invalid file.
-func agentsIn(dir string, stderr io.Writer) ([]listedAgent, error) {
-	all := []listedAgent{} // never null
+func agentsIn(dir string, stderr io.Writer) ([]cli.AgentLine, error) {
+	all := []cli.AgentLine{} // never null
 	if err := requireAgentsDir(dir); err != nil {
 		return nil, err
 	}
@@ -149,36 +129,6 @@ func agentsIn(dir string, stderr io.Writer) ([]listedAgent, error) {
 	return all, nil
 }
 
-func listed(a configs.Agent) listedAgent {
-	return listedAgent{Name: a.Name, Description: a.Description, Model: a.Model, SubAgents: a.SubAgents}
-}
-
-// agentsOn lists the agents that workers have announced on a bus.
-func agentsOn(ctx context.Context, conn *bus.Conn) ([]listedAgent, error) {
-	cards, err := cardsOn(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
-	survey, err := presence.New(conn).Survey(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all := []listedAgent{} // never null
-	for _, c := range cards {
-		if c.Toolset != "" {
-			continue
-		}
-		a := listedAgent{
-			Name: c.Name, Description: c.Description, Model: c.Model, SubAgents: c.SubAgents, Problem: c.Problem,
-			Workers: []string{},
-		}
-		s := survey.Serving(ctx, c.Name)
-		a.Workers = append(a.Workers, s.Live...)
-		if s.Unserved() {
-			a.Former = s.Former
-			a.Since = s.Since
-		}
-		all = append(all, a)
-	}
-	return all, nil
+func listed(a configs.Agent) cli.AgentLine {
+	return cli.AgentLine{Name: a.Name, Description: a.Description, Model: a.Model, SubAgents: a.SubAgents}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/cmd/internal/cli"
 )
 
@@ -45,12 +44,6 @@ func artifactsCommand() *cobra.Command {
 	}, printArtifacts)
 }
 
-// artifactJSON is one line of axe artifacts -o json.
-type artifactJSON struct {
-	run.Artifact
-	Stored time.Time `json:"stored"`
-}
-
 func printArtifacts(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Writer, format cli.Output) error {
 	all, err := ses.Artifacts(ctx, t.Tree)
 	if err != nil {
@@ -62,7 +55,7 @@ func printArtifacts(ctx context.Context, ses *cli.Session, t cli.Target, stdout 
 	}
 	for _, a := range all {
 		if format.JSON() {
-			err = cli.PrintJSON(stdout, artifactJSON{a.Artifact, a.Stored})
+			err = cli.PrintJSON(stdout, cli.ArtifactLine(a))
 		} else {
 			_, err = fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", cli.Printable(a.Name), a.Size,
 				dash(cli.Printable(a.MediaType)), a.Path, a.Stored.Local().Format(time.DateTime))

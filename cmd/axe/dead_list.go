@@ -15,36 +15,6 @@ import (
 	"github.com/axebus/axe/cmd/internal/cli"
 )
 
-// letterJSON is one line of -o json. Task, Context and Body are set by axe dead
-// show only.
-type letterJSON struct {
-	ID      uint64    `json:"id"`
-	Time    time.Time `json:"time"`
-	Agent   string    `json:"agent,omitzero"`
-	Tree    string    `json:"tree,omitzero"`
-	Path    string    `json:"path,omitzero"`
-	Reason  string    `json:"reason"`
-	Subject string    `json:"subject"`
-	Seq     uint64    `json:"seq"`
-	Retried string    `json:"retried,omitzero"` // id of the new tree
-	Task    string    `json:"task,omitzero"`
-	Context string    `json:"context,omitzero"`
-	Body    string    `json:"body,omitzero"`
-}
-
-// describeLetter returns the fields that list and show print of a letter.
-func describeLetter(ctx context.Context, ses *cli.Session, l client.DeadLetter) (letterJSON, error) {
-	out := letterJSON{
-		ID: l.ID, Time: l.Time, Agent: l.Run.Agent.String(), Tree: l.Run.Tree.String(), Path: l.Run.Path.String(),
-		Reason: l.Reason, Subject: l.Subject, Seq: l.Seq,
-	}
-	tried, err := ses.Retried(ctx, l)
-	if tried {
-		out.Retried = l.RetryTree().String()
-	}
-	return out, err
-}
-
 func (d *deadLetters) list(ctx context.Context, stdout io.Writer) error {
 	return d.flags.Use(ctx, func(ses *cli.Session) error {
 		letters, err := d.selected(ctx, ses)
@@ -56,7 +26,7 @@ func (d *deadLetters) list(ctx context.Context, stdout io.Writer) error {
 			fmt.Fprintln(w, "LETTER\tTIME\tAGENT\tTREE\tPATH\tRETRIED\tREASON")
 		}
 		for _, l := range letters {
-			a, err := describeLetter(ctx, ses, l)
+			a, err := cli.LetterLineOf(ctx, ses.Client, l)
 			if err != nil {
 				return err
 			}
@@ -88,17 +58,13 @@ func (d *deadLetters) show(ctx context.Context, stdout io.Writer, arg string) er
 		if err != nil {
 			return err
 		}
-		a, err := describeLetter(ctx, ses, l)
+		a, err := cli.LetterLineOf(ctx, ses.Client, l)
 		if err != nil {
 			return err
 		}
-		in, _, _, err := ses.OriginalCall(ctx, l)
-		if err != nil {
+		if err := a.AddTask(ctx, ses.Client, l); err != nil {
 			return err
 		}
-		a.Task = in.Task
-		a.Context = in.Context
-		a.Body = string(l.Body)
 		if d.flags.Output.JSON() {
 			return cli.PrintJSON(stdout, a)
 		}

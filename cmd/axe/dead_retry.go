@@ -8,8 +8,6 @@ import (
 
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
-	"github.com/axebus/axe/internal/prompt"
-	"github.com/axebus/axe/subjects"
 )
 
 func (d *deadLetters) retry(ctx context.Context, stdout io.Writer, args []string) error {
@@ -26,7 +24,7 @@ func (d *deadLetters) retry(ctx context.Context, stdout io.Writer, args []string
 		}
 		var failed []error
 		for _, l := range letters {
-			task, err := d.task(ctx, ses, l)
+			task, err := cli.RetryTask(ctx, ses.Client, l, d.agent)
 			if err == nil {
 				_, err = cli.Submit(ctx, ses.Client, task)
 			}
@@ -75,36 +73,4 @@ func (d *deadLetters) toRetry(ctx context.Context, ses *cli.Session, args []stri
 		}
 	}
 	return out, nil
-}
-
-// task makes a task for a new tree from the input of the letter's run. For a
-// letter that names no agent, the body of the letter is the text.
-func (d *deadLetters) task(ctx context.Context, ses *cli.Session, l client.DeadLetter) (client.Task, error) {
-	t := client.Task{Agent: l.Run.Agent, ID: l.RetryTree(), Text: string(l.Body)}
-	if t.Agent.IsZero() {
-		var err error
-		if t.Agent, err = subjects.ParseAgent(d.agent); err != nil {
-			return client.Task{}, cli.Usage("the letter names no agent: name one with --agent: %v", err)
-		}
-		return t, nil
-	}
-	if d.agent != "" && d.agent != t.Agent.String() {
-		return client.Task{}, cli.Usage("the letter names agent %s: --agent is for letters that name no agent", t.Agent)
-	}
-	in, limits, ok, err := ses.OriginalCall(ctx, l)
-	t.Budget = limits
-	switch {
-	case err != nil:
-	case !ok:
-		err = cli.Usage("the input of its run cannot be read")
-	case in.AdHoc():
-		err = cli.Usage("its run was an ad hoc run: %s is its parent's agent", t.Agent)
-	case !in.Policy.IsZero():
-		err = cli.Usage("its run was under the policies of the runs above it, and a new tree would not be")
-	}
-	t.Text = in.Task
-	if !l.Run.Path.IsRoot() {
-		t.Text = prompt.User(in.Task, in.Context)
-	}
-	return t, err
 }

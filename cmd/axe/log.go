@@ -136,9 +136,7 @@ func (o *logOptions) print(path subjects.Path, e client.Event) error {
 		}
 		var err error
 		if o.session.Output.JSON() {
-			err = cli.PrintJSON(o.stdout, cli.MessageLine{
-				Tree: m.Run.Tree, Path: m.Run.Path, Agent: m.Run.Agent, Message: m,
-			})
+			err = cli.PrintJSON(o.stdout, cli.MessageLineOf(m))
 		} else {
 			err = printer.Print(m)
 		}

@@ -6,9 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
-	"github.com/axebus/axe/subjects"
 )
 
 const (
@@ -38,27 +36,6 @@ func pendingCommand() *cobra.Command {
 	}, printPending)
 }
 
-// place is the run of a line of axe pending -o json.
-type place struct {
-	Tree  string `json:"tree"`
-	Path  string `json:"path"`
-	Agent string `json:"agent"`
-}
-
-func placeOf(r subjects.Run) place { return place{r.Tree.String(), r.Path.String(), r.Agent.String()} }
-
-// heldTurnJSON is a line for a turn.
-type heldTurnJSON struct {
-	place
-	client.HeldTurn
-}
-
-// heldCallJSON is a line for a call of a tool.
-type heldCallJSON struct {
-	place
-	client.HeldCall
-}
-
 func printPending(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Writer, format cli.Output) error {
 	turns, err := ses.HeldTurns(ctx, t.Tree)
 	if err != nil {
@@ -71,14 +48,14 @@ func printPending(ctx context.Context, ses *cli.Session, t cli.Target, stdout io
 	for _, p := range turns {
 		if !format.JSON() {
 			cli.PrintHeldTurn(stdout, p)
-		} else if err := cli.PrintJSON(stdout, heldTurnJSON{placeOf(p.Run), p}); err != nil {
+		} else if err := cli.PrintJSON(stdout, cli.HeldTurnLineOf(p)); err != nil {
 			return err
 		}
 	}
 	for _, p := range calls {
 		if !format.JSON() {
 			cli.PrintHeldCall(stdout, p)
-		} else if err := cli.PrintJSON(stdout, heldCallJSON{placeOf(p.Run), p}); err != nil {
+		} else if err := cli.PrintJSON(stdout, cli.HeldCallLineOf(p)); err != nil {
 			return err
 		}
 	}

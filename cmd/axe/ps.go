@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/subjects"
@@ -150,7 +149,7 @@ func (o *psOptions) print(stdout io.Writer, page client.TreePage) error {
 	now := time.Now()
 	if o.session.Output.JSON() {
 		for _, t := range page.Trees {
-			if err := cli.PrintJSON(stdout, treeLine(t, now)); err != nil {
+			if err := cli.PrintJSON(stdout, cli.TreeLineOf(t, now)); err != nil {
 				return err
 			}
 		}
@@ -169,40 +168,4 @@ func (o *psOptions) hint(stderr io.Writer, page client.TreePage, q client.TreeQu
 	case len(page.Trees) == 0:
 		fmt.Fprintf(stderr, "%s: no such tree\n", name)
 	}
-}
-
-// treeJSON is one line of axe ps -o json.
-type treeJSON struct {
-	Tree   string            `json:"tree"`
-	Agent  string            `json:"agent"`
-	Status client.TreeStatus `json:"status"`
-	Began  time.Time         `json:"began"`
-	Ended  time.Time         `json:"ended,omitzero"`
-	Runs   int               `json:"runs"`
-	Done   int               `json:"done"`
-	Turns  int               `json:"turns"`
-
-	InputTokens  int   `json:"input_tokens"`
-	OutputTokens int   `json:"output_tokens"`
-	CachedTokens int   `json:"cached_tokens"`
-	ModelCalls   int   `json:"model_calls"`
-	ToolCalls    int   `json:"tool_calls"`
-	ModelMS      int64 `json:"model_ms"`
-
-	WaitsFor string   `json:"waits_for,omitzero"`
-	Task     string   `json:"task,omitzero"`
-	Error    string   `json:"error,omitzero"`
-	Kind     run.Kind `json:"kind,omitzero"`
-}
-
-// treeLine describes a tree of a list.
-func treeLine(t client.TreeInfo, now time.Time) treeJSON {
-	l := treeJSON{
-		Tree: t.Root.Tree.String(), Agent: t.Root.Agent.String(), Status: t.Status,
-		Began: t.Began.UTC(), Ended: t.Ended, Runs: t.Runs, Done: t.Done, Turns: t.Turns,
-		InputTokens: t.InputTokens, OutputTokens: t.OutputTokens, CachedTokens: t.CachedTokens,
-		ModelCalls: t.ModelCalls, ToolCalls: t.ToolCalls, ModelMS: t.ModelMS,
-		WaitsFor: cli.WaitsFor(t, now), Task: t.Task, Error: t.Outcome.Error, Kind: t.Outcome.Kind,
-	}
-	return l
 }

@@ -51,7 +51,12 @@ func printShow(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Wr
 		return fmt.Errorf("%w: %s of tree %s", client.ErrUnknownRun, t.Path, t.Tree)
 	}
 	if format.JSON() {
-		return cli.PrintRunLines(stdout, s, t.Path, time.Now())
+		for _, l := range cli.RunLines(s, t.Path, time.Now()) {
+			if err := cli.PrintJSON(stdout, l); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	return cli.PrintSnapshot(stdout, s, t.Path, time.Now())
 }

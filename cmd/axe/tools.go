@@ -130,7 +130,7 @@ type listedTool struct {
 
 func (t *tools) list(ctx context.Context, args []string) error {
 	return t.on(ctx, cli.Stderr(), func(ctx context.Context, conn *bus.Conn, _ *slog.Logger) error {
-		cards, err := cardsOn(ctx, conn)
+		cards, err := cli.Cards(ctx, conn)
 		if err != nil {
 			return err
 		}
@@ -163,27 +163,6 @@ func (t *tools) servers(ctx context.Context, conn *bus.Conn) (func(name string) 
 	}
 	survey, err := presence.New(conn).Survey(ctx)
 	return func(name string) []string { return append([]string{}, survey.Serving(ctx, name).Live...) }, err
-}
-
-// cardsOn returns the cards in the directory of a bus, sorted by name.
-func cardsOn(ctx context.Context, conn *bus.Conn) ([]agentd.Card, error) {
-	dir, err := conn.Directory(ctx)
-	if err != nil {
-		return nil, err
-	}
-	values, err := dir.All(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var cards []agentd.Card
-	for _, value := range values {
-		var c agentd.Card
-		if json.Unmarshal(value, &c) == nil { // else no worker wrote it
-			cards = append(cards, c)
-		}
-	}
-	slices.SortFunc(cards, func(a, b agentd.Card) int { return strings.Compare(a.Name, b.Name) })
-	return cards, nil
 }
 
 func cardOf(cards []agentd.Card, name string) (agentd.Card, bool) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/internal/presence"
-	"github.com/axebus/axe/subjects"
 )
 
 const (
@@ -48,7 +46,7 @@ func workersCommand() *cobra.Command {
 			Long: workersLong, Example: workersExamples, Args: cobra.MaximumNArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return f.Use(cmd.Context(), func(ses *cli.Session) error {
-					all, err := workersOn(cmd.Context(), ses)
+					all, err := cli.Workers(cmd.Context(), ses.Conn)
 					if err != nil {
 						return err
 					}
@@ -61,68 +59,9 @@ func workersCommand() *cobra.Command {
 	})
 }
 
-// workerLine is a worker as axe workers -o json prints it.
-type workerLine struct {
-	Name   string    `json:"name"`
-	Host   string    `json:"host,omitzero"`
-	PID    int       `json:"pid,omitzero"`
-	Since  time.Time `json:"since"`
-	Ended  time.Time `json:"ended,omitzero"`
-	Agents []string  `json:"agents"`
-	// Sole are the agents that no other worker serves.
-	Sole []string `json:"sole,omitempty"`
-	// Known says that the worker has answered.
-	Known bool `json:"known"`
-	presence.Work
-
-	gone bool
-}
-
-// workersOn lists the workers on the bus and those of the last day.
-func workersOn(ctx context.Context, ses *cli.Session) (lines []workerLine, err error) {
-	registry := presence.New(ses.Conn)
-	all, err := registry.Workers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	survey, err := registry.Survey(ctx)
-	if err != nil {
-		return nil, err
-	}
-	there := survey.AtWork(ctx, subjects.Tree{})
-	for _, w := range all {
-		l := workerLine{
-			Name: w.Name, Host: w.Host, PID: w.PID, Since: w.Since, Ended: w.Ended, Agents: w.Agents, gone: true,
-			Work: presence.Work{Slots: w.Slots},
-		}
-		for _, b := range there {
-			if b.Name == w.Name {
-				l.gone, l.Known = false, b.Known
-				if b.Known {
-					l.Work = b.Work
-				}
-				l.Sole = soleAgents(b, there)
-			}
-		}
-		lines = append(lines, l)
-	}
-	return lines, nil
-}
-
-// soleAgents returns the agents that no other worker serves.
-func soleAgents(w presence.Busy, there []presence.Busy) (sole []string) {
-	for _, agent := range w.Agents {
-		serves := func(b presence.Busy) bool { return b.Name != w.Name && b.Serves(agent) }
-		if !slices.ContainsFunc(there, serves) {
-			sole = append(sole, agent)
-		}
-	}
-	return sole
-}
-
-func printWorkers(stdout io.Writer, all []workerLine, args []string, format cli.Output) error {
+func printWorkers(stdout io.Writer, all []cli.WorkerLine, args []string, format cli.Output) error {
 	if len(args) > 0 {
-		all = slices.DeleteFunc(all, func(w workerLine) bool { return w.Name != args[0] })
+		all = slices.DeleteFunc(all, func(w cli.WorkerLine) bool { return w.Name != args[0] })
 		if len(all) == 0 {
 			return cli.Usage("no worker %s is there, or was in the last day; axe workers lists them", args[0])
 		}
@@ -150,18 +89,18 @@ func printWorkers(stdout io.Writer, all []workerLine, args []string, format cli.
 			tools = fmt.Sprintf("%d/%d", w.ToolSlots-w.FreeTools, w.ToolSlots)
 			runs = strconv.Itoa(len(w.Runs) + w.More)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(w.Name), cli.Printable(w.Host), w.status(),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(w.Name), cli.Printable(w.Host), workerStatus(w),
 			slots, tools, runs, names(w.Agents))
 	}
 	return table.Flush()
 }
 
-// status is the status of a worker in a few words.
-func (w workerLine) status() string {
+// workerStatus is the status of a worker in a few words.
+func workerStatus(w cli.WorkerLine) string {
 	switch {
-	case w.gone && w.Ended.IsZero():
+	case w.Gone && w.Ended.IsZero():
 		return "gone"
-	case w.gone:
+	case w.Gone:
 		return "ended " + presence.Age(time.Since(w.Ended)) + " ago"
 	case !w.Known:
 		return "does not answer"
@@ -187,10 +126,10 @@ func names(all []string) string {
 
 // printWorker prints the runs that a worker has in hand, and the cost of its
 // stop.
-func printWorker(stdout io.Writer, w workerLine) error {
-	fmt.Fprintf(stdout, "worker %s on %s: %s\n", cli.Printable(w.Name), cli.Printable(w.Host), w.status())
+func printWorker(stdout io.Writer, w cli.WorkerLine) error {
+	fmt.Fprintf(stdout, "worker %s on %s: %s\n", cli.Printable(w.Name), cli.Printable(w.Host), workerStatus(w))
 	switch {
-	case w.gone:
+	case w.Gone:
 		return nil
 	case !w.Known:
 		_, err := fmt.Fprintln(stdout, "it has not said what it has in hand")

@@ -3,14 +3,12 @@ package cli
 import (
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
 
-	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
@@ -165,17 +163,12 @@ func nearestAgent(ctx context.Context, conn *bus.Conn, agent string) string {
 // agentsOn returns the agents that workers have announced and that can be
 // called. It returns none if the bus does not answer.
 func agentsOn(ctx context.Context, conn *bus.Conn) (names []string) {
-	dir, err := conn.Directory(ctx)
+	cards, err := Cards(ctx, conn)
 	if err != nil {
 		return nil
 	}
-	cards, err := dir.All(ctx)
-	if err != nil {
-		return nil
-	}
-	for _, value := range cards {
-		var c agentd.Card
-		if json.Unmarshal(value, &c) == nil && c.CallProblem() == "" {
+	for _, c := range cards {
+		if c.CallProblem() == "" {
 			names = append(names, c.Name)
 		}
 	}

@@ -24,6 +24,11 @@ type MessageLine struct {
 	client.Message
 }
 
+// MessageLineOf describes a message.
+func MessageLineOf(m client.Message) MessageLine {
+	return MessageLine{Tree: m.Run.Tree, Path: m.Run.Path, Agent: m.Run.Agent, Message: m}
+}
+
 // MessagePrinter prints conversations for people.
 type MessagePrinter struct {
 	W      io.Writer

@@ -180,32 +180,34 @@ type RunLine struct {
 	Kind   run.Kind `json:"kind,omitzero"`
 }
 
-// PrintRunLines prints a run and all runs below it, one JSON object a line.
-func PrintRunLines(w io.Writer, s *client.Snapshot, top subjects.Path, now time.Time) error {
+// RunLines describes a run and all runs below it.
+func RunLines(s *client.Snapshot, top subjects.Path, now time.Time) (lines []RunLine) {
 	tree := TreeOf(s)
 	if s.Queued {
-		return PrintJSON(w, RunLine{
+		return []RunLine{{
 			Tree: s.Root.Tree.String(), Path: top.String(), Agent: s.Root.Agent.String(),
 			Status: string(client.TreeQueued), Why: tree.Why(top, now),
-		})
+		}}
 	}
 	for _, r := range s.Runs() {
-		if !top.Covers(r.Run.Path) {
-			continue
-		}
-		l := RunLine{
-			Tree: r.Run.Tree.String(), Path: r.Run.Path.String(), Agent: r.Run.Agent.String(), Status: r.Status(),
-			Why: tree.Why(r.Run.Path, now), Called: r.Called, Ended: r.Ended, Deadline: r.Deadline, Model: r.Model,
-			Turns: r.Own.ModelCalls, Retries: r.Retries, InputTokens: r.Own.InputTokens,
-			OutputTokens: r.Own.OutputTokens, CachedTokens: r.Own.CachedTokens, Worker: r.Worker,
-			Task: r.Input.Task, Result: r.Outcome.Result, Error: r.Outcome.Error, Kind: r.Outcome.Kind,
-		}
-		if r.Input.Tool != nil {
-			l.Tool = r.Input.Tool.Name
-		}
-		if err := PrintJSON(w, l); err != nil {
-			return err
+		if top.Covers(r.Run.Path) {
+			lines = append(lines, RunLineOf(r, tree.Why(r.Run.Path, now)))
 		}
 	}
-	return nil
+	return lines
+}
+
+// RunLineOf describes a run. Why says why it is where it is.
+func RunLineOf(r client.RunInfo, why string) RunLine {
+	l := RunLine{
+		Tree: r.Run.Tree.String(), Path: r.Run.Path.String(), Agent: r.Run.Agent.String(), Status: r.Status(),
+		Why: why, Called: r.Called, Ended: r.Ended, Deadline: r.Deadline, Model: r.Model,
+		Turns: r.Own.ModelCalls, Retries: r.Retries, InputTokens: r.Own.InputTokens,
+		OutputTokens: r.Own.OutputTokens, CachedTokens: r.Own.CachedTokens, Worker: r.Worker,
+		Task: r.Input.Task, Result: r.Outcome.Result, Error: r.Outcome.Error, Kind: r.Outcome.Kind,
+	}
+	if r.Input.Tool != nil {
+		l.Tool = r.Input.Tool.Name
+	}
+	return l
 }

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/client"
+)
+
+// TreeLine is a tree as axe ps -o json prints it.
+type TreeLine struct {
+	Tree   string            `json:"tree"`
+	Agent  string            `json:"agent"`
+	Status client.TreeStatus `json:"status"`
+	Began  time.Time         `json:"began"`
+	Ended  time.Time         `json:"ended,omitzero"`
+	Runs   int               `json:"runs"`
+	Done   int               `json:"done"`
+	Turns  int               `json:"turns"`
+
+	InputTokens  int   `json:"input_tokens"`
+	OutputTokens int   `json:"output_tokens"`
+	CachedTokens int   `json:"cached_tokens"`
+	ModelCalls   int   `json:"model_calls"`
+	ToolCalls    int   `json:"tool_calls"`
+	ModelMS      int64 `json:"model_ms"`
+
+	WaitsFor string   `json:"waits_for,omitzero"`
+	Task     string   `json:"task,omitzero"`
+	Error    string   `json:"error,omitzero"`
+	Kind     run.Kind `json:"kind,omitzero"`
+}
+
+// TreeLineOf describes a tree of a list.
+func TreeLineOf(t client.TreeInfo, now time.Time) TreeLine {
+	return TreeLine{
+		Tree: t.Root.Tree.String(), Agent: t.Root.Agent.String(), Status: t.Status,
+		Began: t.Began.UTC(), Ended: t.Ended, Runs: t.Runs, Done: t.Done, Turns: t.Turns,
+		InputTokens: t.InputTokens, OutputTokens: t.OutputTokens, CachedTokens: t.CachedTokens,
+		ModelCalls: t.ModelCalls, ToolCalls: t.ToolCalls, ModelMS: t.ModelMS,
+		WaitsFor: WaitsFor(t, now), Task: t.Task, Error: t.Outcome.Error, Kind: t.Outcome.Kind,
+	}
+}

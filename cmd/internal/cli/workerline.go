@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/presence"
+	"github.com/axebus/axe/subjects"
+)
+
+// WorkerLine is a worker as axe workers -o json prints it.
+type WorkerLine struct {
+	Name   string    `json:"name"`
+	Host   string    `json:"host,omitzero"`
+	PID    int       `json:"pid,omitzero"`
+	Since  time.Time `json:"since"`
+	Ended  time.Time `json:"ended,omitzero"`
+	Agents []string  `json:"agents"`
+	// Sole are the agents that no other worker serves.
+	Sole []string `json:"sole,omitempty"`
+	// Known says that the worker has answered.
+	Known bool `json:"known"`
+	presence.Work
+
+	// Gone says that the worker is not there any more.
+	Gone bool `json:"-"`
+}
+
+// Workers lists the workers on the bus and those of the last day.
+func Workers(ctx context.Context, conn *bus.Conn) (lines []WorkerLine, err error) {
+	registry := presence.New(conn)
+	all, err := registry.Workers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	survey, err := registry.Survey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	there := survey.AtWork(ctx, subjects.Tree{})
+	for _, w := range all {
+		l := WorkerLine{
+			Name: w.Name, Host: w.Host, PID: w.PID, Since: w.Since, Ended: w.Ended, Agents: w.Agents, Gone: true,
+			Work: presence.Work{Slots: w.Slots},
+		}
+		for _, b := range there {
+			if b.Name == w.Name {
+				l.Gone, l.Known = false, b.Known
+				if b.Known {
+					l.Work = b.Work
+				}
+				l.Sole = soleAgents(b, there)
+			}
+		}
+		lines = append(lines, l)
+	}
+	return lines, nil
+}
+
+// soleAgents returns the agents that no other worker serves.
+func soleAgents(w presence.Busy, there []presence.Busy) (sole []string) {
+	for _, agent := range w.Agents {
+		serves := func(b presence.Busy) bool { return b.Name != w.Name && b.Serves(agent) }
+		if !slices.ContainsFunc(there, serves) {
+			sole = append(sole, agent)
+		}
+	}
+	return sole
+}
