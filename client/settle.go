@@ -51,7 +51,7 @@ func (c *Client) HeldCalls(ctx context.Context, tree subjects.Tree) ([]HeldCall,
 		if held.Tool == "" {
 			return nil
 		}
-		h, ok, err := c.heldCall(ctx, r)
+		h, ok, err := heldCall(ctx, c, r)
 		if ok {
 			all = append(all, h)
 		}
@@ -63,7 +63,7 @@ func (c *Client) HeldCalls(ctx context.Context, tree subjects.Tree) ([]HeldCall,
 
 // heldCall reads a tool run for which a timer is set. Ok is false if the run is
 // no longer held.
-func (c *Client) heldCall(ctx context.Context, r subjects.Run) (h HeldCall, ok bool, err error) {
+func heldCall(ctx context.Context, c *Client, r subjects.Run) (h HeldCall, ok bool, err error) {
 	s, err := c.readState(ctx, r)
 	if err != nil || s.Phase != run.Held || s.Hold == nil {
 		return h, false, err

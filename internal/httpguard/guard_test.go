@@ -45,8 +45,8 @@ func with(pairs ...string) http.Header {
 }
 
 // TestOrigins: a request of a page of another site is refused with any method.
-// So is one whose Host header names another host: DNS rebinding makes such a
-// request.
+// A request with the Host header of another host is refused too: DNS rebinding
+// makes such a request.
 func TestOrigins(t *testing.T) {
 	g := httpguard.Guard{Hosts: []string{"axe.example"}}
 	for name, tt := range map[string]struct {

@@ -46,8 +46,8 @@ const (
 
 // ServeHTTP serves clients over streamable HTTP at Path, until ctx ends. Each
 // request needs a token with the role Submit. Without tokens every request is
-// admitted, so the listener has to be a local one (httpguard.Listen). Trees whose calls are in flight at the end go on.
-// ServeHTTP closes the listener.
+// admitted, so the listener has to be a local one (httpguard.Listen). Trees go
+// on if their calls are in flight at the end. ServeHTTP closes the listener.
 func (s *Server) ServeHTTP(ctx context.Context, l net.Listener, tokens httpguard.Tokens) error {
 	defer l.Close()
 	return s.watched(ctx, func(ctx context.Context) error {
