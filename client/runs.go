@@ -34,6 +34,10 @@ type RunInfo struct {
 	// model that were made again.
 	Own     run.Totals
 	Retries int
+	// Spans divide the time from the call to the outcome, or until now.
+	Spans []Span
+
+	doing span
 }
 
 // Status is the status of a run in a word: completed, failed, or the phase of
@@ -56,18 +60,48 @@ func (r RunInfo) Name() string {
 // Runs lists the runs of the tree, each before those below it, in the order of
 // turns and calls.
 func (s *Snapshot) Runs() []RunInfo {
-	infos := map[subjects.Path]RunInfo{}
+	var infos RunInfos
 	for _, e := range s.Events {
-		infos[e.Run.Path] = infos[e.Run.Path].with(e)
+		infos.Apply(e)
 	}
-	all := slices.Collect(maps.Values(infos))
-	slices.SortFunc(all, func(a, b RunInfo) int { return ComparePaths(a.Run.Path, b.Run.Path) })
-	for i, r := range all {
-		if r.Ended.IsZero() {
-			all[i] = r.atWork(s.State(r.Run.Path))
-		}
+	var all []RunInfo
+	for _, path := range slices.SortedFunc(maps.Keys(infos.runs), ComparePaths) {
+		all = append(all, infos.Run(path))
 	}
 	return all
+}
+
+// RunInfos are the runs of a tree, as its events report them. The zero value is
+// a tree without events.
+type RunInfos struct{ runs map[subjects.Path]RunInfo }
+
+// Apply adds an event. The events have to come in the order of the tree.
+func (i *RunInfos) Apply(e Event) {
+	if i.runs == nil {
+		i.runs = map[subjects.Path]RunInfo{}
+	}
+	i.runs[e.Run.Path] = i.runs[e.Run.Path].with(e)
+	if above, _, _, below := e.Run.Path.Parent(); below && e.Kind == ChildEnded {
+		if caller, known := i.runs[above]; known && caller.Ended.IsZero() {
+			caller.State = e.Caller
+			i.runs[above] = caller.spend(e, e.Caller)
+		}
+	}
+}
+
+// Run returns a run. It is zero for a path without an event.
+func (i *RunInfos) Run(path subjects.Path) RunInfo {
+	r := i.runs[path]
+	if !r.Ended.IsZero() {
+		return r
+	}
+	r.Own = r.State.Turns.Totals()
+	r.Own.Runs = 1
+	r.Retries = r.State.Turns.Retries()
+	if !r.doing.from.IsZero() {
+		r.Spans = append(slices.Clip(r.Spans), Span{Kind: r.doing.kind, From: r.doing.from})
+	}
+	return r
 }
 
 // with adds an event.
@@ -75,27 +109,22 @@ func (r RunInfo) with(e Event) RunInfo {
 	r.Run = e.Run
 	r.Worker = cmp.Or(e.Worker, r.Worker)
 	r.Model = cmp.Or(modelOf(e), r.Model)
+	if !r.Ended.IsZero() {
+		return r
+	}
+	r.State = e.State
 	switch e.Kind { //nolint:exhaustive // the state has the rest
 	case Called:
 		r.Input, r.Called, r.Deadline = e.Input, e.Time, e.Deadline
 	case ChildEnded, TreeEnded:
 		o := e.Outcome
-		r.Ended, r.Outcome, r.Model = e.Time, o, cmp.Or(o.Model, r.Model)
+		r.Ended, r.Outcome, r.Model, r.State = e.Time, o, cmp.Or(o.Model, r.Model), run.State{}
 		r.Own = run.Totals{
 			Usage: o.Usage, Runs: 1, ModelCalls: o.Turns, ToolCalls: o.ToolCalls, ModelMS: o.ModelMS,
 		}
 		r.Retries = o.Retries
 	}
-	return r
-}
-
-// atWork completes a run that has not ended.
-func (r RunInfo) atWork(s run.State) RunInfo {
-	r.State = s
-	r.Own = s.Turns.Totals()
-	r.Own.Runs = 1
-	r.Retries = s.Turns.Retries()
-	return r
+	return r.spend(e, e.State)
 }
 
 // ComparePaths orders the paths of a tree: each before those below it, and

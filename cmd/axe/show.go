@@ -25,10 +25,11 @@ leaves out the reason of a run that waits. axe log shows what a run said.
 
 -o json prints an object a line, for each run: tree, path, agent, tool, status,
 why, called, ended, deadline, model, turns, retries, input_tokens,
-output_tokens, cached_tokens, worker, task, result, error and kind. The status
-of a run is completed or failed or, before that, ready (for its model or tool),
-awaiting (calls or a review), idle (until mail comes), held (for a person) or
-polling (its tool's server).`
+output_tokens, cached_tokens, worker, task, result, error, kind and spans. The
+status of a run is completed or failed or, before that, ready (for its model or
+tool), awaiting (calls or a review), idle (until mail comes), held (for a
+person) or polling (its tool's server). The spans divide the time of the run:
+each has a kind (queue, model, tool, wait or held), from and to.`
 
 	showExamples = `  axe show 5Rt0yAkYxJ
   axe show 5Rt0yAkYxJ r-1-2

@@ -178,6 +178,8 @@ type RunLine struct {
 	Result string   `json:"result,omitzero"`
 	Error  string   `json:"error,omitzero"`
 	Kind   run.Kind `json:"kind,omitzero"`
+	// Spans divide the time of the run: queue, model, tool, wait and held.
+	Spans []client.Span `json:"spans,omitempty"`
 }
 
 // RunLines describes a run and all runs below it.
@@ -205,6 +207,7 @@ func RunLineOf(r client.RunInfo, why string) RunLine {
 		Turns: r.Own.ModelCalls, Retries: r.Retries, InputTokens: r.Own.InputTokens,
 		OutputTokens: r.Own.OutputTokens, CachedTokens: r.Own.CachedTokens, Worker: r.Worker,
 		Task: r.Input.Task, Result: r.Outcome.Result, Error: r.Outcome.Error, Kind: r.Outcome.Kind,
+		Spans: r.Spans,
 	}
 	if r.Input.Tool != nil {
 		l.Tool = r.Input.Tool.Name
