@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -43,14 +42,6 @@ type statsOptions struct {
 	sort    string
 }
 
-// statsOrders are the orders of --sort. The first agent of a list has the most.
-var statsOrders = map[string]func(s client.AgentStatistics) int64{
-	"p95":    func(s client.AgentStatistics) int64 { return int64(s.P95) },
-	"failed": func(s client.AgentStatistics) int64 { return int64(s.Failed) },
-	"runs":   func(s client.AgentStatistics) int64 { return int64(s.Runs) },
-	"tokens": func(s client.AgentStatistics) int64 { return int64(s.Usage.InputTokens + s.Usage.OutputTokens) },
-}
-
 func agentsStatsCommand() *cobra.Command {
 	o := &statsOptions{session: cli.SessionFlags{Name: name, Looks: true}, since: cli.Seconds(24 * time.Hour)}
 	cmd := &cobra.Command{
@@ -66,8 +57,7 @@ func agentsStatsCommand() *cobra.Command {
 }
 
 func (o *statsOptions) run(ctx context.Context, stdout io.Writer) error {
-	by := statsOrders[o.sort]
-	if by == nil {
+	if !slices.Contains(cli.StatisticsOrders(), o.sort) {
 		return cli.Usage("--sort must be p95, failed, runs or tokens, got %q", o.sort)
 	}
 	if o.since <= 0 {
@@ -81,7 +71,7 @@ func (o *statsOptions) run(ctx context.Context, stdout io.Writer) error {
 		if !all {
 			fmt.Fprintf(os.Stderr, "%s: there are more outcomes than the newest ones that were read\n", name)
 		}
-		slices.SortStableFunc(stats, func(a, b client.AgentStatistics) int { return cmp.Compare(by(b), by(a)) })
+		cli.SortStatistics(stats, o.sort)
 		return printStats(stdout, stats, o.session.Output)
 	})
 }
