@@ -110,9 +110,14 @@ var allowedImports = map[string][]string{
 		"golang.org/x/sync/...",
 	},
 
+	"cmd/internal/web": {
+		"agentd/run", "bus", "client", "cmd/internal/cli", "internal/httpguard", "internal/pause", "internal/toolset",
+		"subjects", "github.com/spf13/cobra",
+	},
 	"cmd/internal/cli": withBelow("golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
 	"cmd/agentd": withBelow(
 		"cmd/internal/cli",
+		"cmd/internal/web",
 		"golang.org/x/term",
 		"github.com/lmittmann/tint",
 		"github.com/spf13/cobra",
@@ -125,6 +130,7 @@ var allowedImports = map[string][]string{
 	),
 	"cmd/axe": withBelow(
 		"cmd/internal/cli",
+		"cmd/internal/web",
 		"cmd/internal/bench",
 		"golang.org/x/term",
 		"github.com/lmittmann/tint",

@@ -8,6 +8,7 @@ import (
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/cmd/internal/web"
 )
 
 const (
@@ -29,6 +30,9 @@ AXE_OPENAI_BASE_URL and AXE_OLLAMA_BASE_URL. Both may also stand in config.toml
 in $XDG_CONFIG_HOME/axe. script/NAME is an offline model: the file NAME.toml in
 AXE_SCRIPT_DIR, or in the directory scripts/ below the agents.
 
+With --http the process serves the HTTP API too, as axe ui does, with the rights
+of the worker on the bus.
+
 SIGTERM and SIGINT drain the worker: it takes no new work, waits for the model
 calls in flight within the grace time, and leaves unfinished work to other
 workers. A second signal ends the process at once.
@@ -44,6 +48,9 @@ Exit codes: 0 drained, 1 the bus cannot be used, 2 usage or a missing directory.
   # A bus of your own: a context of the nats CLI, three replicas of each stream.
   agentd --agents /etc/axe/agents --context production --replicas 3
 
+  # The HTTP API too.
+  agentd --agents ./agents --embedded --http 127.0.0.1:9180
+
   # Try agents with another model than their own.
   agentd --agents ./agents --embedded --model ollama/llama3.1`
 )
@@ -54,6 +61,7 @@ type options struct {
 	log      cli.LogFlags
 	worker   cli.WorkerFlags
 	embedded embedded
+	http     web.Flags
 	lease    time.Duration
 	replicas int
 	maxAge   time.Duration
@@ -91,6 +99,7 @@ func command() *cobra.Command {
 	flags.StringVar(&o.worker.Model, "model", "", "provider/model for every agent, instead of its own (env AXE_MODEL)")
 	o.worker.Register(cmd)
 	o.embedded.register(cmd)
+	o.http.Register(cmd, "")
 	o.dial.Register(cmd)
 	o.log.Register(cmd, "info")
 	return cmd

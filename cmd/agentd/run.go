@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
@@ -32,6 +33,12 @@ func (o *options) run(ctx context.Context) error {
 	if err := o.worker.Load(log); err != nil {
 		return cli.Fail(cli.CodeConfig, err)
 	}
+	if o.http.Serves() {
+		if err := o.http.Listen(ctx, name); err != nil {
+			return err
+		}
+		defer o.http.Close()
+	}
 	var server *bus.Server
 	if o.embedded.on {
 		if server, err = o.embedded.serve(log); err != nil {
@@ -55,10 +62,34 @@ func (o *options) run(ctx context.Context) error {
 		return cli.IgnoreSignal(err)
 	}
 	defer conn.Close()
+	var serving sync.WaitGroup
+	defer func() {
+		lost(nil)
+		serving.Wait()
+	}()
+	if o.http.Serves() {
+		serving.Go(func() {
+			if err := o.serveHTTP(ctx, cfg, log); err != nil {
+				lost(err)
+			}
+		})
+	}
 	if err := o.work(ctx, conn, log); err != nil {
 		return cli.IgnoreSignal(err)
 	}
 	return cli.IgnoreSignal(context.Cause(ctx))
+}
+
+// serveHTTP serves the HTTP API until ctx ends. It has a connection of its own,
+// so that the reads of its clients hold up no delivery of the worker.
+func (o *options) serveHTTP(ctx context.Context, cfg bus.Config, log *slog.Logger) error {
+	cfg.Dial.Name += "-http"
+	conn, err := cli.Open(ctx, cfg, 0)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return o.http.Serve(ctx, conn, log)
 }
 
 // work runs the worker. When a stream of runs was removed or restored, it makes
@@ -106,6 +137,9 @@ func (o *options) check() error {
 			(*cli.Seconds)(&o.maxAge), (*cli.Seconds)(&o.worker.Timeout))
 	}
 	if err := o.embedded.check(&o.dial); err != nil {
+		return err
+	}
+	if err := o.http.Check(); err != nil {
 		return err
 	}
 	return cli.CheckDir(o.worker.Agents)

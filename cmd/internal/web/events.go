@@ -37,6 +37,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer s.watchers.Add(-1)
+	lasts(w)
 	tree := treeOf(r)
 	f := s.feeds.join(tree)
 	defer s.feeds.leave(tree, f)

@@ -142,6 +142,10 @@ func extend(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d)) // a test's writer has none
 }
 
+// lasts leaves a request without a bound of its own: its body was read. Without
+// it the end of bodyTimeout would end the request.
+func lasts(w http.ResponseWriter) { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }
+
 // unknown answers a request that no route takes.
 func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 	for _, method := range []string{http.MethodGet, http.MethodPost} {

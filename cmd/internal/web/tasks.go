@@ -72,6 +72,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	lasts(w)
 	extend(w, requestTimeout+wait+writeTimeout)
 	tree, err := cli.Submit(r.Context(), s.Client, task)
 	if err != nil {

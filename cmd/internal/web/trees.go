@@ -216,6 +216,7 @@ func (s *Server) listArtifacts(w http.ResponseWriter, r *http.Request) error {
 // artifact answers with the bytes of an artifact, as a file to be stored: a
 // model has written it, and no browser may take it for a page of this server.
 func (s *Server) artifact(w http.ResponseWriter, r *http.Request) error {
+	lasts(w)
 	name := r.PathValue("name")
 	out := &attachment{w: w, name: name}
 	err := s.CopyArtifact(r.Context(), out, treeOf(r), name)
