@@ -290,6 +290,9 @@ func (f *feed) encode(now time.Time) {
 			continue // no event of the run has come yet
 		}
 		line := cli.RunLineOf(info, f.tree.Why(path, now))
+		if path.IsRoot() && info.Called.IsZero() && info.Ended.IsZero() {
+			line.Status = string(client.TreeQueued)
+		}
 		line.Task, line.Result, line.Error = short(line.Task), short(line.Result), short(line.Error)
 		data, err := json.Marshal(line)
 		if err != nil || bytes.Equal(data, l.data) {

@@ -117,13 +117,21 @@ type harness struct {
 // newHarness starts a NATS server and a worker, until the test ends.
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	conn := testbus.Open(t)
-	h := &harness{
-		Client: client.New(conn), t: t, conn: conn, gate: &gate{make(chan struct{}, 100), make(chan struct{})},
-	}
+	h := &harness{t: t, gate: &gate{make(chan struct{}, 100), make(chan struct{})}}
+	h.open()
 	h.startWorker("w1")
 	return h
 }
+
+// open starts a NATS server without a worker.
+func (h *harness) open() {
+	h.t.Helper()
+	h.conn = testbus.Open(h.t)
+	h.Client = client.New(h.conn)
+}
+
+// approval is the decision of a person to carry a turn out.
+var approval = run.Approval{Approve: true}
 
 // startWorker runs a worker until stop is called or the test ends. It returns
 // when all agents are announced.
@@ -320,14 +328,20 @@ func (h *harness) held(id string) {
 	})
 }
 
-// deadLetter makes a dead letter: a call without headers.
-func (h *harness) deadLetter(id string) client.DeadLetter {
+// root returns the root of a tree.
+func (h *harness) root(agent, id string) subjects.Run {
 	h.t.Helper()
-	agent, err := subjects.ParseAgent("echo")
+	a, err := subjects.ParseAgent(agent)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	r := h.conn.Space().Run(agent, client.TreeID(id), subjects.Root)
+	return h.conn.Space().Run(a, client.TreeID(id), subjects.Root)
+}
+
+// deadLetter makes a dead letter: a call without headers.
+func (h *harness) deadLetter(id string) client.DeadLetter {
+	h.t.Helper()
+	r := h.root("echo", id)
 	m := bus.Message{Subject: r.Call(), Body: []byte(`{"task":"again"}`)}
 	if _, err := h.conn.Write(h.t.Context(), m); err != nil {
 		h.t.Fatal(err)
