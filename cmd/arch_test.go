@@ -22,6 +22,8 @@ var allowedImports = map[string][]string{
 	"internal/files": {},
 	"internal/pause": {},
 
+	"internal/sdnotify": {},
+
 	"subjects": {},
 
 	"provider":               {},
