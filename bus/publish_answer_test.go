@@ -23,12 +23,15 @@ func TestStoredSeq(t *testing.T) {
 			t.Errorf("%s: sequence %d, error %v, want %d", answer, seq, err, want)
 		}
 	}
-	for _, answer := range []string{``, `{}`, `{"seq":1}`, `{"seq":1,"stream":""}`, `{"stream":"A", "seq":-1}`, `{"stream":"A", "seq":}`} {
+	for _, answer := range []string{
+		``, `{}`, `{"seq":1}`, `{"seq":1,"stream":""}`, `{"stream":"A", "seq":-1}`, `{"stream":"A", "seq":}`,
+	} {
 		if seq, err := storedSeq([]byte(answer)); !errors.Is(err, jetstream.ErrInvalidJSAck) {
 			t.Errorf("%s: sequence %d, error %v, want an invalid answer", answer, seq, err)
 		}
 	}
-	_, err := storedSeq([]byte(`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"A","seq":0}`))
+	refusal := `{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"stream":"A","seq":0}`
+	_, err := storedSeq([]byte(refusal))
 	if api, ok := errors.AsType[*jetstream.APIError](err); !ok || api.ErrorCode != 10071 {
 		t.Errorf("error %v, want that of the server", err)
 	}
