@@ -1,7 +1,9 @@
 package bus
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -51,14 +53,15 @@ type Message struct {
 	// requests may leave the message without an answer for half as long
 	// again. 0 is no bound.
 	Patience time.Duration
-	// Window is the time for which the write is retried until it fails with
-	// ErrUnsure: after it, the ID may not keep a second message out. 0 is no
-	// bound. The attempt under way at its end is not broken off.
+	// Window is the time, from the start of the write, in which an attempt
+	// may begin. After it the ID may not keep a second message out, and the
+	// write fails with ErrUnsure. 0 is no bound. The attempt under way at its
+	// end is not broken off.
 	Window time.Duration
 }
 
-// ErrUnsure is the error of a write with a Window that got no answer within it:
-// the message may be stored.
+// ErrUnsure is the error of a write whose Window is over: an attempt of it, or
+// of another writer, may be stored.
 var ErrUnsure = errors.New("the message may be stored")
 
 // ErrNoRoom is wrapped by the error of a write with Patience that a full server
@@ -110,6 +113,7 @@ var ErrNoStream = errors.New("no stream takes the subject (is a worker connected
 // fence and an ID the message may be stored twice. The error is a
 // *ConflictError if the fence did not hold.
 func (c *Conn) Write(ctx context.Context, m Message) (uint64, error) {
+	began := time.Now()
 	if err := c.intercept(Point{"write", m.Subject, false}); err != nil {
 		return 0, err
 	}
@@ -117,24 +121,27 @@ func (c *Conn) Write(ctx context.Context, m Message) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	seq, err := c.write(ctx, m, msg)
+	seq, err := c.write(ctx, began, m, msg)
 	if err != nil {
 		return 0, err
 	}
 	return seq, c.intercept(Point{"write", m.Subject, true})
 }
 
-func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (seq uint64, _ error) {
-	began := time.Now()
+func (c *Conn) write(ctx context.Context, began time.Time, m Message, msg *nats.Msg) (seq uint64, _ error) {
 	var refused time.Time
 	var silences int
 	err := c.inflight.retry(ctx, func() (again bool, _ error) {
 		if err := c.Health.Confirm(ctx); err != nil {
 			return errors.Is(err, errUnconfirmed), err
 		}
-		ack, err := c.Health.attempt(ctx, m, msg)
+		// The worker may have been frozen since the write began.
+		if m.Window > 0 && time.Since(began) > m.Window {
+			return false, ErrUnsure
+		}
+		var err error
+		seq, err = c.Health.attempt(ctx, m, msg)
 		if err == nil {
-			seq = ack.Sequence
 			c.Health.stored(m.Subject)
 			return false, nil
 		}
@@ -155,9 +162,6 @@ func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (seq uint64,
 		}
 		if again && time.Since(began) > time.Second {
 			c.warnRetrying(ctx, m.Subject, err)
-		}
-		if again && m.Window > 0 && time.Since(began) > m.Window {
-			return false, ErrUnsure
 		}
 		return again, err
 	})
@@ -182,11 +186,41 @@ func (c *Conn) warnRetrying(ctx context.Context, subject string, err error) {
 // warnInterval is the least time between two warnings about retried writes.
 const warnInterval = 10 * time.Second
 
-func (c *Conn) once(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
+// once publishes a message and returns its sequence in the stream.
+func (c *Conn) once(ctx context.Context, msg *nats.Msg) (seq uint64, _ error) {
 	ctx, r := c.inflight.begin(ctx, msg.Subject)
 	defer r.done()
-	ack, err := c.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
-	return ack, r.reason(err)
+	answer, err := c.nc.RequestMsgWithContext(ctx, msg)
+	if err != nil {
+		return 0, r.reason(err)
+	}
+	return storedSeq(answer.Data)
+}
+
+// storedSeq reads a server's answer to a published message: its sequence, or a
+// *jetstream.APIError. It takes the usual answer, {"stream":"S", "seq":1}, apart
+// without a decoder, since every write has one.
+func storedSeq(answer []byte) (uint64, error) {
+	if at := bytes.LastIndex(answer, []byte(`"seq":`)); at > 0 && bytes.HasPrefix(answer, []byte(`{"stream":"`)) {
+		digits, closed := bytes.CutSuffix(answer[at+len(`"seq":`):], []byte("}"))
+		if seq, err := strconv.ParseUint(string(digits), 10, 64); closed && err == nil {
+			return seq, nil
+		}
+	}
+	var decoded struct {
+		Error *jetstream.APIError `json:"error"`
+		*jetstream.PubAck
+	}
+	if err := json.Unmarshal(answer, &decoded); err != nil {
+		return 0, jetstream.ErrInvalidJSAck
+	}
+	if decoded.Error != nil {
+		return 0, decoded.Error
+	}
+	if decoded.PubAck == nil || decoded.Stream == "" {
+		return 0, jetstream.ErrInvalidJSAck
+	}
+	return decoded.Sequence, nil
 }
 
 // failed decides for the whole package whether a write without an
@@ -280,7 +314,7 @@ func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 		if acks[i] == nil {
 			// Too many messages were on their way, there was no
 			// connection, or the streams have to be asked first.
-			_, errs[i] = c.write(ctx, m, msgs[i])
+			_, errs[i] = c.write(ctx, time.Now(), m, msgs[i])
 		} else {
 			errs[i] = c.await(ctx, m, msgs[i], acks[i])
 		}
@@ -321,7 +355,7 @@ func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.
 	c.Health.failed(m.Subject, err)
 	if again {
 		msg.Reply = ""
-		_, err = c.write(ctx, m, msg)
+		_, err = c.write(ctx, time.Now(), m, msg)
 		return err
 	}
 	return wrapWrite(m.Subject, err)
