@@ -101,7 +101,8 @@ func TestStopFitsTheDrain(t *testing.T) {
 	}
 	grace, stop := seconds(`(?m)^ExecStart=.* --grace (\d+) `), seconds(`(?m)^TimeoutStopSec=(\d+)$`)
 	if stop < grace+20*time.Second {
-		t.Errorf("the worker is killed %s after it begins to drain, want at least 20s more than its grace of %s", stop, grace)
+		t.Errorf("the worker is killed %s after it begins to drain, want 20s more than its grace of %s at least",
+			stop, grace)
 	}
 	for _, line := range []string{"Type=notify", "TimeoutStartSec=infinity", "WatchdogSec=30", "KillMode=mixed"} {
 		if !strings.Contains(string(b), "\n"+line+"\n") {

@@ -17,9 +17,10 @@ type lifecycle struct {
 
 // begin tells the manager that the process starts, and sends it signs of life
 // while works returns. The returned function ends them.
-func (l lifecycle) begin(works func()) (end func()) {
+// The end of ctx does not end them, since a worker that drains works.
+func (l lifecycle) begin(ctx context.Context, works func()) (end func()) {
 	l.tell(sdnotify.Status("starting: waits for the server and its streams"))
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var alive sync.WaitGroup
 	alive.Go(func() { l.manager.KeepAlive(ctx, works) })
 	return func() {

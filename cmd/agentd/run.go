@@ -39,7 +39,7 @@ func (o *options) run(ctx context.Context) error {
 	}
 	state := lifecycle{manager, log}
 	o.worker.Serving = state.serving
-	defer state.begin(o.worker.Works)()
+	defer state.begin(ctx, o.worker.Works)()
 	var server *bus.Server
 	if o.embedded.on {
 		if server, err = o.embedded.serve(log); err != nil {
