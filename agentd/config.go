@@ -98,6 +98,10 @@ type Config struct {
 	// DefaultCache.
 	Cache int
 
+	// Serving is called once, when the worker has announced its agents and
+	// takes submissions. With nil nothing is called.
+	Serving func()
+
 	// Answers are the answers of models that the process remembers. A
 	// worker that follows another one in the same process gets those of
 	// that one. The default is a new memory.
@@ -156,6 +160,9 @@ func (c Config) validate() (Config, error) {
 	c.TreeLog = cmp.Or(c.TreeLog, c.Log)
 	if c.Answers == nil {
 		c.Answers = NewAnswers()
+	}
+	if c.Serving == nil {
+		c.Serving = func() {}
 	}
 	if c.Name == "" {
 		c.Name = "w" + bus.NewID()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/axebus/axe/bus"
@@ -82,11 +83,14 @@ func removeForwarded(ctx context.Context, w *Worker) error {
 	}
 }
 
-// serveSubmissions takes tasks from outside.
+// serveSubmissions takes tasks from outside. With its first feed the worker
+// serves.
 func (w *Worker) serveSubmissions(ctx, work context.Context) {
 	c := submissionConsumer(w.conn.Space())
 	room := make(chan struct{}, maxSubmissions)
+	serving := sync.OnceFunc(w.cfg.Serving)
 	w.withFeed(ctx, activeAgents{w}.opens(c), func() int { return submissionsPerRequest }, func(feed *bus.Feed) error {
+		serving()
 		d, err := feed.Next(ctx)
 		if err != nil {
 			return err

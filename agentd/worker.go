@@ -226,6 +226,16 @@ func (w *Worker) work(ctx, work context.Context, abort context.CancelCauseFunc) 
 	}
 }
 
+// Works returns when it has held the locks that all work of a worker passes
+// through. It does not return for a worker that has locked itself up. It asks
+// nothing of the bus: a worker without a server works, and waits for one.
+func Works(w *Worker) {
+	for _, l := range []sync.Locker{&w.mu, &w.agents.mu, &w.admission.mu, &w.cancels.mu, &w.cache.mu} {
+		l.Lock()
+		l.Unlock() //nolint:staticcheck // held for this moment alone
+	}
+}
+
 // WaitIdle waits until the worker has finished all triggers in its run queues.
 // That is later than an outcome: the worker's last work for a run follows it.
 // It does not wait for submissions, nor for the first queue of a run that has a

@@ -23,6 +23,7 @@ var allowedImports = map[string][]string{
 	"internal/pause": {},
 
 	"internal/httpguard": {},
+	"internal/sdnotify": {},
 
 	"subjects": {},
 

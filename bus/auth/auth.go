@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"text/template"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
@@ -54,8 +55,9 @@ type Config struct {
 
 // The files of a system, below its directory.
 const (
-	ConfFile = "nats-server.conf"
-	CAFile   = "tls/ca.pem"
+	ConfFile     = "nats-server.conf"
+	AccountsFile = "accounts.conf"
+	CAFile       = "tls/ca.pem"
 
 	serverCert = "tls/server.pem"
 	serverKey  = "tls/server.key"
@@ -284,11 +286,16 @@ func (s *system) write() error {
 			return err
 		}
 	}
-	conf, err := s.conf()
-	if err != nil {
-		return err
+	for file, text := range map[string]*template.Template{ConfFile: confText, AccountsFile: accountsText} {
+		conf, err := s.conf(text)
+		if err != nil {
+			return err
+		}
+		if err := writeFile(filepath.Join(s.Dir, file), conf); err != nil {
+			return err
+		}
 	}
-	return writeFile(filepath.Join(s.Dir, ConfFile), conf)
+	return nil
 }
 
 // writeFile writes a new file that only its owner may read.

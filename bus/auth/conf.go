@@ -8,8 +8,8 @@ import (
 // confText is the configuration of a server. Strings are quoted as the server
 // reads them.
 var confText = template.Must(template.New(ConfFile).Parse(`
-# A NATS server for axe, made by axe auth init. It has no secret but the key of
-# its certificate, which is in a file of its own.
+# A NATS server for axe, made by axe auth init. It has no secret: the key of its
+# certificate is in a file of its own.
 
 # Clients connect here. Other machines reach it if the host is 0.0.0.0, or the
 # address of a network.
@@ -36,6 +36,17 @@ jetstream {
   sync_interval: always
 }
 
+# The accounts and their users, in a file that every server of a cluster has.
+include {{printf "%q" .Accounts}}
+
+# A monitoring port tells everyone who reaches it about the server. Leave it off,
+# or let it listen on this machine alone.
+# http: "127.0.0.1:8222"
+`))
+
+// accountsText is the part of a configuration that all servers of a system
+// share.
+var accountsText = template.Must(template.New(AccountsFile).Parse(`
 # Users are in JWTs that an account has signed, and their permissions with them.
 # The server needs no restart for a new user. In keys/, operator.nk signs
 # accounts, submitters.nk submitters, and account.nk all other users: keep them
@@ -52,19 +63,15 @@ resolver_preload: {
   # {{.Sys.Name}}: for the operators of the server itself
   {{.Sys.Public}}: {{.Sys.JWT}}
 }
-
-# A monitoring port tells everyone who reaches it about the server. Leave it off,
-# or let it listen on this machine alone.
-# http: "127.0.0.1:8222"
 `))
 
-// conf returns the configuration of the server.
-func (s *system) conf() ([]byte, error) {
+// conf returns the text of a template, filled with the system.
+func (s *system) conf(text *template.Template) ([]byte, error) {
 	var b bytes.Buffer
-	err := confText.Execute(&b, struct {
+	err := text.Execute(&b, struct {
 		Config
-		Operator          string
-		Main, Guests, Sys account
-	}{s.Config, s.operatorJWT, s.main, s.guests, s.sys})
+		Accounts, Operator string
+		Main, Guests, Sys  account
+	}{s.Config, AccountsFile, s.operatorJWT, s.main, s.guests, s.sys})
 	return bytes.TrimSpace(b.Bytes()), err
 }

@@ -44,7 +44,9 @@ func makeCertificates(dir string, hosts []string) error {
 	if err != nil {
 		return err
 	}
-	server.KeyUsage, server.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	server.KeyUsage = x509.KeyUsageDigitalSignature
+	// The servers of a cluster are clients of each other.
+	server.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
 			server.IPAddresses = append(server.IPAddresses, ip)

@@ -9,6 +9,7 @@ import (
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/internal/sdnotify"
 )
 
 // errClosed ends the worker when its connection cannot be restored.
@@ -39,6 +40,13 @@ func (o *options) run(ctx context.Context) error {
 		}
 		defer o.http.Close()
 	}
+	manager, err := sdnotify.FromEnv()
+	if err != nil {
+		return cli.Fail(cli.CodeConfig, err)
+	}
+	state := lifecycle{manager, log}
+	o.worker.Serving = state.serving
+	defer state.begin(ctx, o.worker.Works)()
 	var server *bus.Server
 	if o.embedded.on {
 		if server, err = o.embedded.serve(log); err != nil {
@@ -56,6 +64,7 @@ func (o *options) run(ctx context.Context) error {
 	cfg.Dial.Closed = func() { lost(errClosed) }
 	defer context.AfterFunc(ctx, func() {
 		log.InfoContext(ctx, "draining", slog.Any(keyCause, context.Cause(ctx)))
+		state.draining()
 	})()
 	conn, err := cli.Open(ctx, cfg, 0)
 	if err != nil {

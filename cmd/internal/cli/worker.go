@@ -58,6 +58,9 @@ type WorkerFlags struct {
 	Ephemeral bool
 	// Attended says that this process asks the person at its terminal.
 	Attended bool
+	// Serving is called by each worker of Work when it serves. It may be
+	// nil.
+	Serving func()
 
 	models *catalog.Catalog
 	global configs.Global
@@ -204,7 +207,8 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 	w, err := agentd.New(conn, agentd.Config{
 		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, RateLimit: f.rateLimit, Slots: f.Slots,
 		ToolSlots: f.ToolSlots, Sandbox: f.sandbox(), ActiveAgents: f.ActiveAgents, Answers: f.answers,
-		Memory: f.Memory(conn), Unattended: f.Ephemeral && !f.Attended, Timeout: f.Timeout, Grace: f.Grace, Log: log,
+		Serving: f.Serving,
+		Memory:  f.Memory(conn), Unattended: f.Ephemeral && !f.Attended, Timeout: f.Timeout, Grace: f.Grace, Log: log,
 		TreeLog: trees,
 	})
 	if err != nil {
@@ -285,6 +289,14 @@ func (f *WorkerFlags) WaitIdle(ctx context.Context, atMost time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), atMost)
 	defer cancel()
 	_ = w.WaitIdle(ctx)
+}
+
+// Works returns when the worker of this process is not locked up, and at once
+// if there is none yet.
+func (f *WorkerFlags) Works() {
+	if w := f.worker.Load(); w != nil {
+		agentd.Works(w)
+	}
 }
 
 // provisionRetryDelay is the pause before another attempt to create the

@@ -121,7 +121,8 @@ func TestRoutesAndDocument(t *testing.T) {
 				is := func(p struct {
 					Name string `json:"name"`
 					In   string `json:"in"`
-				}) bool {
+				},
+				) bool {
 					return p.In == "path" && p.Name == name
 				}
 				if variable && !slices.ContainsFunc(op.Parameters, is) {

@@ -1,0 +1,219 @@
+package deploy_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/bus/auth"
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/internal/roles"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// natsSystem is a system of axe auth init, with the configurations of nats/ on
+// this machine instead of their own.
+type natsSystem struct {
+	t   *testing.T
+	dir string
+	// ports has the port of each of the names in the configurations.
+	ports map[string]int
+}
+
+func newNATSSystem(t *testing.T) *natsSystem {
+	t.Helper()
+	s := &natsSystem{t: t, dir: filepath.Join(t.TempDir(), "nats"), ports: map[string]int{}}
+	c := auth.Config{
+		Dir: s.dir, Account: "AXE", Listen: "0.0.0.0:4222", StoreDir: filepath.Join(s.dir, "store"),
+		Hosts: []string{"nats-1", "nats-2", "nats-3", "127.0.0.1"}, MaxStore: 20 << 30, MaxPayload: 8 << 20,
+	}
+	for _, r := range roles.All() {
+		c.Users = append(c.Users, roles.User{
+			Name: string(r), Role: r, Permissions: r.Permissions(roles.Scope{User: string(r)}),
+		})
+	}
+	if err := auth.Make(c); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// port returns the port of a name, a free one at first.
+func (s *natsSystem) port(name string) int {
+	s.t.Helper()
+	if s.ports[name] == 0 {
+		l, err := new(net.ListenConfig).Listen(s.t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer l.Close()
+		s.ports[name] = l.Addr().(*net.TCPAddr).Port
+	}
+	return s.ports[name]
+}
+
+// start starts a server with a configuration of nats/. The directories, the
+// ports and the names of machines are replaced by those of this machine.
+func (s *natsSystem) start(file, name string) {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join("nats", file))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	local := strings.NewReplacer(
+		"/etc/nats", s.dir, "/var/lib/nats", filepath.Join(s.dir, "store-"+name),
+		"0.0.0.0:4222", s.address(name), "127.0.0.1:8222", "127.0.0.1:-1",
+		"0.0.0.0:6222", s.address(name+" route"),
+		"nats-1:6222", s.address("nats-1 route"), "nats-2:6222", s.address("nats-2 route"),
+		"nats-3:6222", s.address("nats-3 route"),
+	).Replace(string(text))
+	conf := filepath.Join(s.dir, name+".conf")
+	if err := os.WriteFile(conf, []byte(local), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Setenv("NATS_NAME", name)
+	opts, err := server.ProcessConfigFile(conf)
+	if err != nil {
+		s.t.Fatalf("%s: %v", file, err)
+	}
+	opts.NoLog, opts.NoSigs = true, true
+	srv, err := server.NewServer(opts)
+	if err != nil {
+		s.t.Fatalf("%s: %v", file, err)
+	}
+	srv.Start()
+	s.t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	if !srv.ReadyForConnections(time.Minute) {
+		s.t.Fatalf("%s is not ready", name)
+	}
+}
+
+func (s *natsSystem) address(name string) string { return fmt.Sprintf("127.0.0.1:%d", s.port(name)) }
+
+// open connects to a server as a role.
+func (s *natsSystem) open(name string, r roles.Role) *bus.Conn {
+	s.t.Helper()
+	conn, err := bus.Open(s.t.Context(), bus.Config{Dial: bus.Dial{
+		URL: "tls://" + s.address(name), TLSCA: filepath.Join(s.dir, auth.CAFile),
+		Creds: filepath.Join(s.dir, auth.CredsFile(string(r))),
+	}})
+	if err != nil {
+		s.t.Fatalf("%s at %s: %v", r, name, err)
+	}
+	s.t.Cleanup(conn.Close)
+	return conn
+}
+
+// answers is a model that answers every request.
+type answers struct{}
+
+// Send implements provider.Provider.
+func (answers) Send(context.Context, *provider.Request) (*provider.Response, error) {
+	return &provider.Response{Content: "done", StopReason: "stop"}, nil
+}
+
+// run provisions the streams at the first server, serves an agent at the second
+// one, and submits a task at the third one, each with the credentials of its
+// role.
+func (s *natsSystem) run(replicas int, first, second, third string) {
+	s.t.Helper()
+	provisioner := s.open(first, roles.Provisioner)
+	s.retry("provision", func() error {
+		return provisioner.Provision(s.t.Context(), bus.Provision{Replicas: replicas})
+	})
+	if err := bus.MakeBuckets(s.t.Context(), provisioner); err != nil {
+		s.t.Fatal(err)
+	}
+	conn := s.open(second, roles.Worker)
+	s.retry("streams", func() error { return conn.Provisioned(s.t.Context()) })
+	w, err := agentd.New(conn, agentd.Config{
+		Open: func(string) (provider.Provider, string, error) { return answers{}, "any", nil },
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := w.Serve(configs.Definitions{Agents: []configs.Agent{{Name: "lead", Model: "any/any"}}}); err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(s.t.Context())
+	var worker sync.WaitGroup
+	worker.Go(func() {
+		if err := w.Run(ctx); err != nil {
+			s.t.Errorf("worker: %v", err)
+		}
+	})
+	defer worker.Wait()
+	defer stop()
+	agent, err := subjects.ParseAgent("lead")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c := client.New(s.open(third, roles.Submitter))
+	var tree subjects.Tree
+	// The worker has to subscribe first, and the third server to learn of it.
+	s.retry("submit", func() error {
+		tree, err = c.Submit(s.t.Context(), client.Task{Agent: agent, Text: "work"})
+		return err
+	})
+	limit, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	if o, err := c.Wait(limit, tree); err != nil || o.Result != "done" {
+		s.t.Errorf("got the outcome %+v, error %v", o, err)
+	}
+	_, js := s.open(first, roles.Observer).NATS()
+	stream, err := js.Stream(s.t.Context(), "AXE_RUNS")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if got := stream.CachedInfo().Config.Replicas; got != replicas {
+		s.t.Errorf("the runs have %d replicas, want %d", got, replicas)
+	}
+}
+
+// retry calls fn until it succeeds, for a minute at most. A cluster elects its
+// leader first.
+func (s *natsSystem) retry(of string, fn func() error) {
+	s.t.Helper()
+	for begin := time.Now(); ; {
+		err := fn()
+		switch {
+		case err == nil:
+			return
+		case time.Since(begin) > time.Minute:
+			s.t.Fatalf("%s: %v", of, err)
+		}
+		if err := pause.For(s.t.Context(), 50*time.Millisecond); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// TestSingleServer: a tree runs on one server.
+func TestSingleServer(t *testing.T) {
+	s := newNATSSystem(t)
+	s.start("single.conf", "nats-1")
+	s.run(1, "nats-1", "nats-1", "nats-1")
+}
+
+// TestCluster: a tree runs on a cluster of three servers, each role at another
+// one.
+func TestCluster(t *testing.T) {
+	s := newNATSSystem(t)
+	for _, name := range []string{"nats-1", "nats-2", "nats-3"} {
+		s.start("cluster.conf", name)
+	}
+	s.run(3, "nats-1", "nats-2", "nats-3")
+}
