@@ -73,7 +73,7 @@ func (r RunInfo) spend(e Event, s run.State) RunInfo {
 		at = d.from // the clocks of a live event and of the server differ
 	}
 	d.to = at
-	if asked := r.requests(e); asked > 0 && d.kind == SpanQueue {
+	if asked := requests(&r, e); asked > 0 && d.kind == SpanQueue {
 		begun := at.Add(-asked)
 		if begun.Before(d.from) {
 			begun = d.from
@@ -89,9 +89,9 @@ func (r RunInfo) spend(e Event, s run.State) RunInfo {
 	return r
 }
 
-// requests returns the time of the requests to the model that an event of the
-// run reports for the first time.
-func (r *RunInfo) requests(e Event) time.Duration {
+// requests returns the time of the requests to the model that an event of a run
+// reports for the first time.
+func requests(r *RunInfo, e Event) time.Duration {
 	if e.Run.Path != r.Run.Path {
 		return 0 // the end of a run that it has called
 	}

@@ -23,7 +23,7 @@ var allowedImports = map[string][]string{
 	"internal/pause": {},
 
 	"internal/httpguard": {},
-	"internal/sdnotify": {},
+	"internal/sdnotify":  {},
 
 	"subjects": {},
 

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	uiLong = `Serve the HTTP API of a bus until a signal comes: submit tasks, list trees, watch
-them with server-sent events, and steer runs. /v1/openapi.json describes it. The
-command runs no agents, and stores nothing: it reads the bus and writes to it
-with the rights of its own user. Any number of them may run. agentd --http
+	uiLong = `Serve the HTTP API of a bus until a signal comes: submit tasks, list trees,
+watch them with server-sent events, and steer runs. /v1/openapi.json describes
+it. The command runs no agents, and stores nothing: it reads the bus and writes
+to it with the rights of its own user. Any number of them may run. agentd --http
 serves the same.
 
 Without --http-token the address has to be one of this machine, and every

@@ -89,8 +89,8 @@ func printWorkers(stdout io.Writer, all []cli.WorkerLine, args []string, format 
 			tools = fmt.Sprintf("%d/%d", w.ToolSlots-w.FreeTools, w.ToolSlots)
 			runs = strconv.Itoa(len(w.Runs) + w.More)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(w.Name), cli.Printable(w.Host), workerStatus(w),
-			slots, tools, runs, names(w.Agents))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(w.Name), cli.Printable(w.Host),
+			workerStatus(w), slots, tools, runs, names(w.Agents))
 	}
 	return table.Flush()
 }

@@ -41,7 +41,7 @@ type token struct {
 func (t Tokens) None() bool { return len(t.all) == 0 }
 
 // add adds a token.
-func (t *Tokens) add(secret string, r roles) {
+func add(t *Tokens, secret string, r roles) {
 	t.all = append(t.all, token{sha256.Sum256([]byte(secret)), r})
 }
 
@@ -60,7 +60,7 @@ func (t Tokens) roles(secret string) (found roles, known bool) {
 // OneToken returns one token with all roles, and no token for an empty text.
 func OneToken(secret string) (t Tokens) {
 	if secret != "" {
-		t.add(secret, roles{Operate})
+		add(&t, secret, roles{Operate})
 	}
 	return t
 }
@@ -98,7 +98,7 @@ func ReadTokens(file string) (t Tokens, err error) {
 			return Tokens{}, fmt.Errorf("%s:%d: want one token alone, or ROLE TOKEN on each line, each token once",
 				file, number)
 		}
-		t.add(secret, of)
+		add(&t, secret, of)
 	}
 	if t.None() {
 		return Tokens{}, fmt.Errorf("%s has no token", file)

@@ -39,7 +39,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	defer s.watchers.Add(-1)
 	lasts(w)
 	tree := treeOf(r)
-	f := s.feeds.join(tree)
+	f := s.feeds.join(tree) //nolint:contextcheck // other watchers share it
 	defer s.feeds.leave(tree, f)
 	if err := s.begun(r, f); err != nil {
 		return err

@@ -30,15 +30,15 @@ func all(t *testing.T, events <-chan sse) (got []sse) {
 	}
 }
 
-// only returns the events of one type.
-func only(events []sse, name string) []sse {
-	return slices.DeleteFunc(slices.Clone(events), func(e sse) bool { return e.event != name })
+// stored returns the events of stored messages.
+func stored(events []sse) []sse {
+	return slices.DeleteFunc(slices.Clone(events), func(e sse) bool { return e.event != "event" })
 }
 
 // kinds returns the kind and the path of each event of a stored message.
 func kinds(t *testing.T, events []sse) (lines []string) {
 	t.Helper()
-	for _, e := range only(events, "event") {
+	for _, e := range stored(events) {
 		var l eventLine
 		if err := json.Unmarshal([]byte(e.data), &l); err != nil {
 			t.Fatal(err)
@@ -55,7 +55,7 @@ func TestWatch(t *testing.T) {
 	h.serve(httpguard.Tokens{})
 	h.submit("lead", "words", "t1")
 	next(t, h.gate.asked)
-	events, _ := h.watch("t1", "")
+	events, _ := h.watch("")
 	first, _ := next(t, events)
 	close(h.gate.open)
 	got := append([]sse{first}, all(t, events)...)
@@ -95,7 +95,9 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%+v: %v; want data that fit the document, and an id of events alone", e, wrong)
 		}
 	}
-	for path, want := range map[string]string{"r": "together: echo: words, opened", "r-1-0": "echo: words", "r-1-1": "opened"} {
+	for path, want := range map[string]string{
+		"r": "together: echo: words, opened", "r-1-0": "echo: words", "r-1-1": "opened",
+	} {
 		if l := lines[path]; l.Status != "completed" || l.Result != want || l.Why != "" || len(l.Spans) == 0 {
 			t.Errorf("the last line of %s is %+v, want that it is completed with %q", path, l, want)
 		}
@@ -116,8 +118,8 @@ func TestLastEventID(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.outcome("t1")
-	events, _ := h.watch("t1", "")
-	whole := only(all(t, events), "event")
+	events, _ := h.watch("")
+	whole := stored(all(t, events))
 	ids := map[string]bool{}
 	for i, e := range whole {
 		if ids[e.id] {
@@ -127,8 +129,8 @@ func TestLastEventID(t *testing.T) {
 		if i == len(whole)-1 {
 			continue
 		}
-		events, _ := h.watch("t1", e.id)
-		if diff := cmp.Diff(whole[i+1:], only(all(t, events), "event"), cmp.AllowUnexported(sse{})); diff != "" {
+		events, _ := h.watch(e.id)
+		if diff := cmp.Diff(whole[i+1:], stored(all(t, events)), cmp.AllowUnexported(sse{})); diff != "" {
 			t.Errorf("after %s (-want +got):\n%s", e.id, diff)
 		}
 	}
@@ -138,8 +140,8 @@ func TestLastEventID(t *testing.T) {
 		status, _, _ := h.do(r)
 		return status == http.StatusNoContent
 	})
-	events, _ = h.watch("t1", "nonsense")
-	if got := only(all(t, events), "event"); len(got) != len(whole) {
+	events, _ = h.watch("nonsense")
+	if got := stored(all(t, events)); len(got) != len(whole) {
 		t.Errorf("%d events after an id that is none, want all %d", len(got), len(whole))
 	}
 }
@@ -156,7 +158,7 @@ func TestManyWatchers(t *testing.T) {
 	var streams []<-chan sse
 	var stops []func()
 	for range 200 {
-		events, stop := h.watch("t1", "")
+		events, stop := h.watch("")
 		streams, stops = append(streams, events), append(stops, stop)
 	}
 	// One follower has three subscriptions: stored messages, the outcome and
@@ -201,7 +203,8 @@ func TestTooManyWatchers(t *testing.T) {
 	h := newHarness(t)
 	s, _ := h.serve(httpguard.Tokens{})
 	s.watchers.Store(maxWatchers)
-	if p := h.refused(h.request(http.MethodGet, "/v1/trees/t1/events", "")); p.Status != 503 || p.Code != "many_watchers" {
+	p := h.refused(h.request(http.MethodGet, "/v1/trees/t1/events", ""))
+	if p.Status != 503 || p.Code != "many_watchers" {
 		t.Errorf("problem %+v, want many_watchers with 503", p)
 	}
 }
@@ -254,7 +257,7 @@ func TestQueuedTree(t *testing.T) {
 	h.startWorker("w0")()
 	h.serve(httpguard.Tokens{})
 	h.submit("echo", "x", "t1")
-	events, _ := h.watch("t1", "")
+	events, _ := h.watch("")
 	e, _ := next(t, events)
 	if e.event != "run" || !strings.Contains(e.data, `"status":"queued","why":"no worker is there since`) {
 		t.Errorf("event %+v, want the line of the root with its reason", e)

@@ -265,7 +265,8 @@ func (f *feed) read(p *place) news {
 	defer f.mu.Unlock()
 	f.encode(time.Now())
 	n := news{ended: f.ended, stopped: f.stopped, err: f.err, changed: f.changed}
-	i, _ := slices.BinarySearchFunc(f.order, p.version+1, func(c change, version int) int { return c.version - version })
+	later := func(c change, version int) int { return c.version - version }
+	i, _ := slices.BinarySearchFunc(f.order, p.version+1, later)
 	for _, c := range f.order[i:] {
 		if l := f.lines[c.path]; l.version == c.version {
 			n.lines = append(n.lines, l.data)

@@ -284,11 +284,13 @@ func (h *harness) expect(r *http.Request, want int, into any) {
 func (h *harness) refused(r *http.Request) (p problem) {
 	h.t.Helper()
 	status, header, body := h.do(r)
-	if err := json.Unmarshal([]byte(body), &p); err != nil || header.Get("Content-Type") != "application/problem+json" {
-		h.t.Errorf("%s %s: answer of type %s, %v: %s; want a problem", r.Method, r.URL, header.Get("Content-Type"), err, body)
+	kind := header.Get("Content-Type")
+	if err := json.Unmarshal([]byte(body), &p); err != nil || kind != "application/problem+json" {
+		h.t.Errorf("%s %s: answer of type %s, %v: %s; want a problem", r.Method, r.URL, kind, err, body)
 	}
 	if p.Status != status || p.Detail == "" || p.Code == "" || p.Title == "" {
-		h.t.Errorf("%s %s: status %d, problem %+v; want the same status, and no empty member", r.Method, r.URL, status, p)
+		h.t.Errorf("%s %s: status %d, problem %+v; want the same status, and no empty member",
+			r.Method, r.URL, status, p)
 	}
 	return p
 }
@@ -365,17 +367,17 @@ func (h *harness) deadLetter(id string) client.DeadLetter {
 // sse is an event of a stream.
 type sse struct{ id, event, data string }
 
-// watch opens the stream of a tree after an event, and sends its events to a
+// watch opens the stream of the tree t1 after an event, and sends its events to a
 // channel that is closed at its end. Stop ends the stream.
-func (h *harness) watch(tree, after string) (events <-chan sse, stop func()) {
+func (h *harness) watch(after string) (events <-chan sse, stop func()) {
 	h.t.Helper()
 	ctx, stop := context.WithCancel(h.t.Context())
 	h.t.Cleanup(stop)
-	r := h.request(http.MethodGet, "/v1/trees/"+tree+"/events", "").WithContext(ctx)
+	r := h.request(http.MethodGet, "/v1/trees/t1/events", "").WithContext(ctx)
 	if after != "" {
 		r.Header.Set("Last-Event-ID", after)
 	}
-	res, err := http.DefaultClient.Do(r)
+	res, err := http.DefaultClient.Do(r) //nolint:bodyclose // the goroutine closes it
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -68,7 +68,8 @@ func (d document) schema(t *testing.T, of map[string]any) *jsonschema.Resolved {
 		t.Fatal(err)
 	}
 	var s jsonschema.Schema
-	if err := json.Unmarshal([]byte(strings.ReplaceAll(string(text), "#/components/schemas/", "#/$defs/")), &s); err != nil {
+	local := strings.ReplaceAll(string(text), "#/components/schemas/", "#/$defs/")
+	if err := json.Unmarshal([]byte(local), &s); err != nil {
 		t.Fatal(err)
 	}
 	resolved, err := s.Resolve(nil)
@@ -169,7 +170,10 @@ func TestAnswersFitTheDocument(t *testing.T) {
 	for _, s := range []sample{
 		{"describe", get, "/v1/openapi.json", "", 200},
 		{"submitTask", post, "/v1/agents/echo/tasks", "hello", 202},
-		{"submitTask", post, "/v1/agents/echo/tasks?wait=30s", `{"task":"x","timeout":"1m","limits":{"max_turns":9}}`, 200},
+		{
+			"submitTask", post, "/v1/agents/echo/tasks?wait=30s",
+			`{"task":"x","timeout":"1m","limits":{"max_turns":9}}`, 200,
+		},
 		{"submitTask", post, "/v1/agents/bad/tasks?wait=30s", `{"task":"x","timeout":60}`, 200},
 		{"submitTask", post, "/v1/agents/echo/tasks", `{"tsk":"x"}`, 400},
 		{"listAgents", get, "/v1/agents", "", 200},

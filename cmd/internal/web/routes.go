@@ -30,7 +30,10 @@ type route struct {
 func (s *Server) routes() []route {
 	return []route{
 		{pattern: "GET /v1/openapi.json", role: httpguard.Read, do: s.describe},
-		{pattern: "POST /v1/agents/{agent}/tasks", role: httpguard.Submit, do: s.submit, lasting: true, takesTask: true},
+		{
+			pattern: "POST /v1/agents/{agent}/tasks", role: httpguard.Submit, do: s.submit,
+			lasting: true, takesTask: true,
+		},
 		{pattern: "GET /v1/agents", role: httpguard.Read, do: s.listAgents},
 		{pattern: "GET /v1/statistics", role: httpguard.Read, do: s.statistics},
 		{pattern: "GET /v1/workers", role: httpguard.Read, do: s.listWorkers},

@@ -85,7 +85,8 @@ func TestRoles(t *testing.T) {
 			}
 			status, header, text := h.do(h.request(tt.method, tt.path, body))
 			if status != want {
-				t.Errorf("%s %s with the token %q: status %d, want %d: %s", tt.method, tt.path, token, status, want, text)
+				t.Errorf("%s %s with the token %q: status %d, want %d: %s",
+					tt.method, tt.path, token, status, want, text)
 			}
 			if challenge := header.Get("WWW-Authenticate"); (challenge != "") != (want == 401) {
 				t.Errorf("%s %s with the token %q: challenge %q", tt.method, tt.path, token, challenge)
@@ -209,7 +210,7 @@ func TestDrain(t *testing.T) {
 		waited <- res.StatusCode
 	}()
 	next(t, h.gate.asked)
-	events, _ := h.watch("t1", "")
+	events, _ := h.watch("")
 	next(t, events)
 	began := time.Now()
 	stop()
@@ -308,7 +309,8 @@ func TestListsAreThoseOfTheCommands(t *testing.T) {
 	}
 	first, after := ids("all=true&n=2")
 	rest, _ := ids("all=true&before=" + after)
-	if got := strings.Join(append(first, rest...), ","); !strings.HasSuffix(got, "b1 failed,a3 completed,a2 completed,a1 completed") {
+	got := strings.Join(append(first, rest...), ",")
+	if !strings.HasSuffix(got, "b1 failed,a3 completed,a2 completed,a1 completed") {
 		t.Errorf("two pages have %s, want all trees once", got)
 	}
 	// The answer about a run has the lines of the commands.
@@ -326,7 +328,8 @@ func TestListsAreThoseOfTheCommands(t *testing.T) {
 	for _, m := range answer.Messages {
 		texts = append(texts, string(m.Role)+" "+m.Text)
 	}
-	if got := strings.Join(texts, ";"); !strings.Contains(got, "task pay;") || !strings.Contains(got, "verdict who pays?") {
-		t.Errorf("messages %s, want the task and the verdict", got)
+	said := strings.Join(texts, ";")
+	if !strings.Contains(said, "task pay;") || !strings.Contains(said, "verdict who pays?") {
+		t.Errorf("messages %s, want the task and the verdict", said)
 	}
 }

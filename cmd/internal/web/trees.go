@@ -241,7 +241,8 @@ func (a *attachment) Write(b []byte) (int, error) {
 	if !a.begun {
 		a.begun = true
 		a.w.Header().Set("Content-Type", "application/octet-stream")
-		a.w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": a.name}))
+		a.w.Header().Set("Content-Disposition",
+			mime.FormatMediaType("attachment", map[string]string{"filename": a.name}))
 		a.w.Header().Set("Content-Security-Policy", "sandbox")
 		a.w.WriteHeader(http.StatusOK)
 	}
