@@ -331,8 +331,8 @@ type workerOptions struct {
 	beforeModel func()
 }
 
-// startWorker starts a worker. Unless o sets it, its grace is a minute. It looks
-// at another worker once a second.
+// startWorker starts a worker. Unless o sets it, its grace is a minute. It
+// looks at another worker once a second.
 func (h *harness) startWorker(name string, o workerOptions) *worker {
 	ctx, stop := context.WithCancel(h.ctx)
 	w := &worker{h: h, name: name, conn: o.conn, stop: stop, ended: make(chan struct{})}

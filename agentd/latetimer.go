@@ -120,8 +120,8 @@ func (l *lateTimers) putOff(t *lateTimer) {
 
 // expect announces the timer of a root that is about to be called. It is not
 // set before putOffExpected. But the root may end first, since a worker may
-// have its call before the caller learns that the call is stored. expect returns
-// false if there is a timer already, of an earlier delivery.
+// have its call before the caller learns that the call is stored. expect
+// returns false if there is a timer already, of an earlier delivery.
 func (l *lateTimers) expect(t *lateTimer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

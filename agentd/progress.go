@@ -34,8 +34,8 @@ func (w *Worker) publishProgress(ctx context.Context, r subjects.Run, p run.Prog
 	}
 }
 
-// workInHand returns the runs that a worker has in hand: of one tree or, for the
-// empty id, of all. The oldest runs come first.
+// workInHand returns the runs that a worker has in hand: of one tree or, for
+// the empty id, of all. The oldest runs come first.
 func workInHand(w *Worker, tree string) presence.Work {
 	now := w.conn.Clocks.Now()
 	serverTime := func(t time.Time) time.Time { return now.Add(-time.Since(t)).UTC() }

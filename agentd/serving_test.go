@@ -8,8 +8,8 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// TestServingIsTold: at the moment at which a worker says that it serves, its agents
-// are announced and the submissions have a consumer. It says so once.
+// TestServingIsTold: at the moment at which a worker says that it serves, its
+// agents are announced and the submissions have a consumer. It says so once.
 func TestServingIsTold(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil)}

@@ -87,8 +87,8 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (late bool, _ err
 }
 
 // callRoot writes the call of a root. Late says that its timer is put off. A
-// call that is there stays, and gets its timer. A call that is too large becomes
-// a failed result.
+// call that is there stays, and gets its timer. A call that is too large
+// becomes a failed result.
 func (w *Worker) callRoot(ctx context.Context, t *lateTimer, call bus.Message) (late bool, _ error) {
 	r := t.run
 	late = w.conn.Clocks.Of(r).Until(t.message.Timer.At) > 2*timerDelay && w.late.expect(t)

@@ -27,8 +27,8 @@ import (
 // TestSimWorkersDie takes random walks: four workers, each with a fault, serve
 // the trees of a scenario. Every tree has a possible outcome, every message on
 // the stream keeps the rules, no model is asked without need, and no tool takes
-// effect more often than it may. Without -rapid.checks it takes three walks, and
-// with -short one.
+// effect more often than it may. Without -rapid.checks it takes three walks,
+// and with -short one.
 func TestSimWorkersDie(t *testing.T) {
 	t.Parallel()
 	walks := 0
@@ -205,8 +205,8 @@ func (w *walk) start(name string, o workerOptions) *worker {
 }
 
 // announceAndDie makes all agents and toolsets known through a worker that then
-// dies. A call of an agent that no worker serves waits. A run that starts before
-// its toolset is known does without.
+// dies. A call of an agent that no worker serves waits. A run that starts
+// before its toolset is known does without.
 func (w *walk) announceAndDie(all []configs.Agent) {
 	dead := w.start("dead", workerOptions{agents: all})
 	w.awaitReady()

@@ -34,8 +34,8 @@ const (
 //
 // A server reads a stream forwards only. So Newest reads windows of the stream,
 // from its end to its beginning. A window with more messages than one read
-// brings is narrowed. So the cost depends on the messages that the caller takes,
-// and on those between them.
+// brings is narrowed. So the cost depends on the messages that the caller
+// takes, and on those between them.
 func Newest(ctx context.Context, c *Conn, filter string, before time.Time) iter.Seq2[Stored, error] {
 	return newest(ctx, c, filter, walk{before: before})
 }
@@ -199,9 +199,9 @@ func (w *walk) window(ctx context.Context) error {
 // readFrom reads the messages from a sequence on, at most one batch. More is
 // true if there may be more of them in the window.
 //
-// With a batch the server counts the messages that follow the batch. For a place
-// in the first half of a stream it goes through all subjects for that: 100 ms
-// with two million of them. So there each message is read by itself.
+// With a batch the server counts the messages that follow the batch. For a
+// place in the first half of a stream it goes through all subjects for that:
+// 100 ms with two million of them. So there each message is read by itself.
 func (w *walk) readFrom(ctx context.Context, from uint64) (ms []Stored, more bool, err error) {
 	if from > w.middle {
 		g := directGet{NextFor: w.filter, Seq: from, Batch: newestBatch, MaxBytes: newestBytes}

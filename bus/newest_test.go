@@ -13,9 +13,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestNewest: both walks yield the root calls of a stream from the newest to the
-// oldest, whatever lies between them, also from a time on. Large bodies make a
-// window that one read does not bring. Removed messages leave holes.
+// TestNewest: both walks yield the root calls of a stream from the newest to
+// the oldest, whatever lies between them, also from a time on. Large bodies
+// make a window that one read does not bring. Removed messages leave holes.
 func TestNewest(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	r := c.Space().Run(agentT(t, "a"), treeT(t, "other"), subjects.Root)

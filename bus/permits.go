@@ -13,9 +13,9 @@ import (
 
 // PermitsPublish reports whether the server lets the user of a connection
 // publish to a subject. It publishes a message that has no effect: a stream
-// refuses it, since it expects another stream, and the JetStream API refuses it,
-// since its body is no JSON. The subject must not have been tried before on this
-// connection, and must not have a subscriber that takes such a message.
+// refuses it, since it expects another stream, and the JetStream API refuses
+// it, since its body is no JSON. The subject must not have been tried before on
+// this connection, and must not have a subscriber that takes such a message.
 func PermitsPublish(ctx context.Context, c *Conn, subject string) (bool, error) {
 	m := nats.NewMsg(subject)
 	m.Header.Set(jetstream.ExpectedStreamHeader, "none")

@@ -198,8 +198,8 @@ func (c *Conn) once(ctx context.Context, msg *nats.Msg) (seq uint64, _ error) {
 }
 
 // storedSeq reads a server's answer to a published message: its sequence, or a
-// *jetstream.APIError. It takes the usual answer, {"stream":"S", "seq":1}, apart
-// without a decoder, since every write has one.
+// *jetstream.APIError. It takes the usual answer, {"stream":"S", "seq":1},
+// apart without a decoder, since every write has one.
 func storedSeq(answer []byte) (uint64, error) {
 	if at := bytes.LastIndex(answer, []byte(`"seq":`)); at > 0 && bytes.HasPrefix(answer, []byte(`{"stream":"`)) {
 		digits, closed := bytes.CutSuffix(answer[at+len(`"seq":`):], []byte("}"))

@@ -48,10 +48,10 @@ func (c *Conn) QueuedSubmission(ctx context.Context, filter string) (m Stored, o
 	return m, ok, nil
 }
 
-// QueuedSubmissions reads the newest submissions on their stream, at most n, the
-// newest first. Total is the number of all. A worker may have taken one of them:
-// its tree has a root then. The error is ErrNoStream if there is no stream of
-// submissions.
+// QueuedSubmissions reads the newest submissions on their stream, at most n,
+// the newest first. Total is the number of all. A worker may have taken one of
+// them: its tree has a root then. The error is ErrNoStream if there is no
+// stream of submissions.
 func QueuedSubmissions(ctx context.Context, c *Conn, n int) (ms []Stored, total uint64, err error) {
 	s, err := ask(ctx, c, func(ctx context.Context) (jetstream.Stream, error) {
 		return c.js.Stream(ctx, c.cfg.Space.Name("SUBMIT"))

@@ -17,17 +17,18 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// A user without the right to read the streams reads one tree at a time, through
-// the workers: they offer a part of the JetStream API under a prefix for each
-// tree (subjects.Space.ReadAPI). A worker checks that a request is about the
-// tree, and sends it on to the server, which answers the user. So a user reads
-// the trees that it knows the ids of. An id of NewID cannot be guessed.
+// A user without the right to read the streams reads one tree at a time,
+// through the workers: they offer a part of the JetStream API under a prefix
+// for each tree (subjects.Space.ReadAPI). A worker checks that a request is
+// about the tree, and sends it on to the server, which answers the user. So a
+// user reads the trees that it knows the ids of. An id of NewID cannot be
+// guessed.
 
 // treeReaders is the queue group of the workers. One of them gets each request.
 const treeReaders = "axe-readers"
 
-// ServeTreeReads answers requests for reads of trees, until ctx ends. It returns
-// at once.
+// ServeTreeReads answers requests for reads of trees, until ctx ends. It
+// returns at once.
 func ServeTreeReads(ctx context.Context, c *Conn) error {
 	subject := c.Space().TreeReads()
 	sub, err := c.nc.QueueSubscribe(subject, treeReaders, func(m *nats.Msg) {
@@ -84,8 +85,8 @@ type readRequest struct {
 }
 
 // forwardRead checks a request and sends it on. The server answers to its reply
-// subject, which has to be an inbox: no other subject may get a message with the
-// rights of a worker.
+// subject, which has to be an inbox: no other subject may get a message with
+// the rights of a worker.
 func forwardRead(c *Conn, m *nats.Msg) error {
 	if !isAsker(m.Reply) {
 		return errReadReply
@@ -138,8 +139,8 @@ func relayRead(c *Conn, to string, single bool, request *nats.Msg) error {
 	return c.nc.PublishMsg(request)
 }
 
-// checkRead refuses a request that is about more than a tree. Subject is that of
-// the JetStream API without its prefix.
+// checkRead refuses a request that is about more than a tree. Subject is that
+// of the JetStream API without its prefix.
 func checkRead(c *Conn, tree subjects.Tree, subject string, r readRequest) error {
 	at := strings.LastIndexByte(subject, '.')
 	api, stream := subject[:max(at, 0)], subject[at+1:]

@@ -118,9 +118,9 @@ func TestTreeReads(t *testing.T) {
 	}
 }
 
-// TestTreeReadsRefuse: a request for a read of a tree gets no message of another
-// one, no list of subjects, and no other use of JetStream. The answer goes to no
-// subject but an inbox.
+// TestTreeReadsRefuse: a request for a read of a tree gets no message of
+// another one, no list of subjects, and no other use of JetStream. The answer
+// goes to no subject but an inbox.
 func TestTreeReadsRefuse(t *testing.T) {
 	op, dial := restrictedT(t, ">")
 	nc, _ := connectT(t, dial)

@@ -11,9 +11,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestReadWhole: a read of a tree with more subjects than a server reads at once
-// returns the same messages as a scan. A tenth of the runs have several entries
-// on their logs. Large bodies make a part that one read does not bring.
+// TestReadWhole: a read of a tree with more subjects than a server reads at
+// once returns the same messages as a scan. A tenth of the runs have several
+// entries on their logs. Large bodies make a part that one read does not bring.
 func TestReadWhole(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	root := c.Space().Run(agentT(t, "a"), treeT(t, "T"), subjects.Root)

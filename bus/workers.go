@@ -141,10 +141,10 @@ func (w *Workers) Recall(ctx context.Context, worker subjects.Worker, key string
 	return answer
 }
 
-// Work asks a worker for the runs in its hand: of one tree or, for the zero Tree,
-// of all. The answer is empty if the worker is of a version that does not know the
-// question. The error is ErrNoWorker if the server knows no process of that
-// name. After any other error the worker may be alive.
+// Work asks a worker for the runs in its hand: of one tree or, for the zero
+// Tree, of all. The answer is empty if the worker is of a version that does not
+// know the question. The error is ErrNoWorker if the server knows no process of
+// that name. After any other error the worker may be alive.
 func (w *Workers) Work(ctx context.Context, worker subjects.Worker, tree subjects.Tree) ([]byte, error) {
 	answer, err := w.request(ctx, worker, []byte(working+tree.String()))
 	if errors.Is(err, nats.ErrNoResponders) {

@@ -36,9 +36,9 @@ func (h *harness) expectList(q client.TreeQuery, want ...string) {
 	}
 }
 
-// TestTrees: a list has the trees at work, the newest first, from the submission
-// on. With All it has those that have ended too, and a submission that was
-// refused. The queries narrow it.
+// TestTrees: a list has the trees at work, the newest first, from the
+// submission on. With All it has those that have ended too, and a submission
+// that was refused. The queries narrow it.
 func TestTrees(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
@@ -87,8 +87,8 @@ func TestTrees(t *testing.T) {
 	})
 }
 
-// TestTakenSubmission: a submission that is still on its stream is not listed as
-// queued once it has a root.
+// TestTakenSubmission: a submission that is still on its stream is not listed
+// as queued once it has a root.
 func TestTakenSubmission(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t

@@ -69,7 +69,8 @@ func TestTreeIn(t *testing.T) {
 	}
 }
 
-// TestParseRead: ParseRead inverts ReadAPI. A tree that is no token is an error.
+// TestParseRead: ParseRead inverts ReadAPI. A tree that is no token is an
+// error.
 func TestParseRead(t *testing.T) {
 	tree, err := ParseTree("T1")
 	if err != nil {

@@ -28,8 +28,8 @@
 //
 // The first token is configurable (Space). If trees are spread over several
 // streams (Space.Spread), the number of the tree's partition follows the first
-// token: axe.2.run.…. Submissions, live subjects, reads and those of workers have
-// no such number.
+// token: axe.2.run.…. Submissions, live subjects, reads and those of workers
+// have no such number.
 package subjects
 
 import (

@@ -55,8 +55,8 @@ func (w *walker) noteSends(after run.State, e run.Event) {
 // checkHeld: a turn waits for a person only in the mode Human or with tools
 // that a person approves, for a bounded time within the run's own. No timer
 // decides a turn after the run's time is over. No supervisor decides a turn
-// that it has not seen whole. Nothing but a person's approval carries out a turn
-// with a tool that a person approves.
+// that it has not seen whole. Nothing but a person's approval carries out a
+// turn with a tool that a person approves.
 func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 	for _, s := range []run.State{before, after} {
 		if s.Phase != run.Held || s.Input.Tool != nil {

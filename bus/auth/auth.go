@@ -3,14 +3,15 @@
 // nothing.
 //
 // The system has an operator and two accounts. The operator signs the accounts,
-// and they sign the users. Each user has a role (internal/roles) and a creds file. The server's
-// configuration has no secret: it knows the public keys alone.
+// and they sign the users. Each user has a role (internal/roles) and a creds
+// file. The server's configuration has no secret: it knows the public keys
+// alone.
 //
-// Submitters have an account of their own. A server answers to the reply subject
-// of a message with its own rights, whatever the permissions of the sender are.
-// In the account of the streams, a submitter could make it write an answer to a
-// subject of any stream. From another account only the imported subjects can be
-// reached, and answers go back to the sender alone.
+// Submitters have an account of their own. A server answers to the reply
+// subject of a message with its own rights, whatever the permissions of the
+// sender are. In the account of the streams, a submitter could make it write an
+// answer to a subject of any stream. From another account only the imported
+// subjects can be reached, and answers go back to the sender alone.
 package auth
 
 import (

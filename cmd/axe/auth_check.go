@@ -42,7 +42,8 @@ The messages have no effect: streams and the JetStream API refuse them.`,
 	return cmd
 }
 
-// errDiffers is the error of a user whose permissions are not those of its role.
+// errDiffers is the error of a user whose permissions are not those of its
+// role.
 var errDiffers = errors.New("the permissions differ from those of the role")
 
 func (c *authCheck) run(cmd *cobra.Command) error {

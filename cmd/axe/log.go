@@ -157,8 +157,8 @@ type rawLine struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// printRaw prints the stored messages of a run or, with --all, of all runs below
-// it too.
+// printRaw prints the stored messages of a run or, with --all, of all runs
+// below it too.
 func (o *logOptions) printRaw(ctx context.Context, ses *cli.Session, t cli.Target) error {
 	ms, err := ses.Stored(ctx, t.Tree)
 	if err != nil {

@@ -129,8 +129,8 @@ func (g Guard) Require(role Role, next http.Handler) http.Handler {
 // reach, without a token.
 var ErrNotLocal = errors.New("other machines may reach the address, so it needs a token")
 
-// Listen listens at an address. Without tokens the address has to be one of this
-// machine alone: the error is ErrNotLocal for any other.
+// Listen listens at an address. Without tokens the address has to be one of
+// this machine alone: the error is ErrNotLocal for any other.
 func Listen(ctx context.Context, address string, tokens Tokens) (net.Listener, error) {
 	var listen net.ListenConfig
 	l, err := listen.Listen(ctx, "tcp", address)

@@ -77,8 +77,9 @@ type Busy struct {
 const workTimeout = 500 * time.Millisecond
 
 // AtWork asks the workers for the runs in their hands: of one tree or, for the
-// zero Tree, of all. It asks all at once, and waits for half a second at most. It
-// leaves out workers that are gone. The survey does not ask these workers again.
+// zero Tree, of all. It asks all at once, and waits for half a second at most.
+// It leaves out workers that are gone. The survey does not ask these workers
+// again.
 func (s *Survey) AtWork(ctx context.Context, tree subjects.Tree) (there []Busy) {
 	asking, cancel := context.WithTimeout(ctx, workTimeout)
 	defer cancel()

@@ -82,8 +82,8 @@ type Scope struct {
 	Agents []subjects.Agent
 }
 
-// Permissions are the subjects that a user may publish to, and those that it may
-// subscribe to. Denied subjects go before the others.
+// Permissions are the subjects that a user may publish to, and those that it
+// may subscribe to. Denied subjects go before the others.
 type Permissions struct {
 	Publish, DenyPublish []string
 	Subscribe            []string
@@ -218,7 +218,8 @@ func (b *builder) operator() {
 	b.api(b.bucket("MEMORY"), "STREAM.INFO", "DIRECT.GET", "STREAM.PURGE")
 }
 
-// largeBodies permits the storing of bodies beyond the server's largest message.
+// largeBodies permits the storing of bodies beyond the server's largest
+// message.
 func (b *builder) largeBodies() {
 	b.publish("$O." + b.Space.Name("OBJECTS") + ".>")
 	b.api(b.objects(), "DIRECT.GET >")

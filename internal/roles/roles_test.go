@@ -80,8 +80,8 @@ func TestForbiddenOperations(t *testing.T) {
 	}
 }
 
-// TestScopes: a prefix, partitions and agents bound the subjects. A submitter of
-// an agent submits to no other one.
+// TestScopes: a prefix, partitions and agents bound the subjects. A submitter
+// of an agent submits to no other one.
 func TestScopes(t *testing.T) {
 	space, err := subjects.NewSpace("acme.eu")
 	if err != nil {

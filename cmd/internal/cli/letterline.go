@@ -46,9 +46,9 @@ func (a *LetterLine) AddTask(ctx context.Context, c *client.Client, l client.Dea
 	return err
 }
 
-// RetryTask makes a task for a new tree from the input of the letter's run. For a
-// letter that names no agent, the body of the letter is the text, and agent names
-// the agent.
+// RetryTask makes a task for a new tree from the input of the letter's run. For
+// a letter that names no agent, the body of the letter is the text, and agent
+// names the agent.
 func RetryTask(ctx context.Context, c *client.Client, l client.DeadLetter, agent string) (client.Task, error) {
 	t := client.Task{Agent: l.Run.Agent, ID: l.RetryTree(), Text: string(l.Body)}
 	if t.Agent.IsZero() {

@@ -58,8 +58,9 @@ func TestMain(m *testing.M) {
 // verdict.
 //
 // "draw [now=SECONDS] [width=N] [height=N] [tick=N] [colour] [details]" draws
-// the tree. Tick is the position of the spinner. "why PATH now=SECONDS" says why
-// a run is where it is. go test -rewrite writes the output into the scripts.
+// the tree. Tick is the position of the spinner. "why PATH now=SECONDS" says
+// why a run is where it is. go test -rewrite writes the output into the
+// scripts.
 func TestTree(t *testing.T) {
 	datadriven.Walk(t, "testdata/tree", func(t *testing.T, path string) {
 		t.Helper()

@@ -21,8 +21,9 @@ func TreeOf(s *client.Snapshot) *Tree {
 	return t
 }
 
-// Why says why a run is where it is: the thing that it waits for, and the reason
-// why that is missing. It is empty for a run that has ended, or that is not known.
+// Why says why a run is where it is: the thing that it waits for, and the
+// reason why that is missing. It is empty for a run that has ended, or that is
+// not known.
 func (t *Tree) Why(path subjects.Path, now time.Time) string {
 	if n := t.nodes[path]; n != nil {
 		return Printable(t.why(n, now))
@@ -98,8 +99,8 @@ func (n *node) whyHeld(now time.Time) string {
 }
 
 // whyAwaiting names the runs or the mail that a run waits for, and says why the
-// first of them takes its time. A run that only a person or an operator can help
-// comes before the others.
+// first of them takes its time. A run that only a person or an operator can
+// help comes before the others.
 func (t *Tree) whyAwaiting(n *node, now time.Time) string {
 	number := len(n.state.Turns)
 	turn := n.state.Turns[number-1]
@@ -137,8 +138,8 @@ func (t *Tree) whyAwaiting(n *node, now time.Time) string {
 	return name + ", which " + why
 }
 
-// ProgressText describes the last report of a worker about a run in its hand, in
-// a few words.
+// ProgressText describes the last report of a worker about a run in its hand,
+// in a few words.
 func ProgressText(p run.Progress) string {
 	switch p.Event {
 	case run.ProgressAsking:

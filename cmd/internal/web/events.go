@@ -28,8 +28,8 @@ const (
 	maxWatchers = 1000
 )
 
-// events streams the changes of a tree as server-sent events, until the tree has
-// ended: "run" has the line of a run that has changed, without an id, and
+// events streams the changes of a tree as server-sent events, until the tree
+// has ended: "run" has the line of a run that has changed, without an id, and
 // "event" an event of a stored message, with an id. After Last-Event-ID only
 // later events come, and the lines of all runs. "end" is the last.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
@@ -92,8 +92,8 @@ func (s *Server) admitWatcher() error {
 	return nil
 }
 
-// begun waits for the first event of a feed. It returns the error of a tree that
-// cannot be followed.
+// begun waits for the first event of a feed. It returns the error of a tree
+// that cannot be followed.
 func (s *Server) begun(r *http.Request, f *feed) error {
 	late := time.NewTimer(firstTime)
 	defer late.Stop()

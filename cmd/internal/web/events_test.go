@@ -108,7 +108,8 @@ func TestWatch(t *testing.T) {
 }
 
 // TestLastEventID: a client that comes back gets the events after the one that
-// it has had, each once. When there is nothing left, it is told not to come back.
+// it has had, each once. When there is nothing left, it is told not to come
+// back.
 func TestLastEventID(t *testing.T) {
 	h := newHarness(t)
 	h.serve(httpguard.Tokens{})
@@ -146,9 +147,9 @@ func TestLastEventID(t *testing.T) {
 	}
 }
 
-// TestManyWatchers: 200 watchers of one tree are one follower of it. All of them
-// get all events, and a watcher that does not read holds up no other. When they
-// are gone, the tree is not followed any more.
+// TestManyWatchers: 200 watchers of one tree are one follower of it. All of
+// them get all events, and a watcher that does not read holds up no other. When
+// they are gone, the tree is not followed any more.
 func TestManyWatchers(t *testing.T) {
 	h := newHarness(t)
 	s, _ := h.serve(httpguard.Tokens{})

@@ -367,8 +367,8 @@ func (h *harness) deadLetter(id string) client.DeadLetter {
 // sse is an event of a stream.
 type sse struct{ id, event, data string }
 
-// watch opens the stream of the tree t1 after an event, and sends its events to a
-// channel that is closed at its end. Stop ends the stream.
+// watch opens the stream of the tree t1 after an event, and sends its events to
+// a channel that is closed at its end. Stop ends the stream.
 func (h *harness) watch(after string) (events <-chan sse, stop func()) {
 	h.t.Helper()
 	ctx, stop := context.WithCancel(h.t.Context())

@@ -78,8 +78,8 @@ var failures = []failure{
 	{http.StatusGatewayTimeout, "timeout", context.DeadlineExceeded},
 }
 
-// asFailure returns the status of an error. An error without one is a failure of
-// the server.
+// asFailure returns the status of an error. An error without one is a failure
+// of the server.
 func asFailure(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return &failure{f.status, f.code, err}

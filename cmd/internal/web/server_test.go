@@ -145,8 +145,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestSubmitOnce: submissions with one key are one tree. A key that is a valid id
-// is the tree's id. Another text under the key is refused.
+// TestSubmitOnce: submissions with one key are one tree. A key that is a valid
+// id is the tree's id. Another text under the key is refused.
 func TestSubmitOnce(t *testing.T) {
 	h := newHarness(t)
 	h.serve(httpguard.Tokens{})
@@ -175,8 +175,8 @@ func TestSubmitOnce(t *testing.T) {
 	}
 }
 
-// TestWaitTooShort: a wait that is over answers that the task is stored, and the
-// tree goes on.
+// TestWaitTooShort: a wait that is over answers that the task is stored, and
+// the tree goes on.
 func TestWaitTooShort(t *testing.T) {
 	h := newHarness(t)
 	h.serve(httpguard.Tokens{})
@@ -192,8 +192,8 @@ func TestWaitTooShort(t *testing.T) {
 }
 
 // TestDrain: a server that ends answers the request that waits for an outcome,
-// ends the streams, and leaves the tree at work. It says nothing about an end of
-// the tree.
+// ends the streams, and leaves the tree at work. It says nothing about an end
+// of the tree.
 func TestDrain(t *testing.T) {
 	h := newHarness(t)
 	_, stop := h.serve(httpguard.Tokens{})
@@ -231,8 +231,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestSharedReads: equal requests that come together are one read. A failed read
-// and one before a change are not used again.
+// TestSharedReads: equal requests that come together are one read. A failed
+// read and one before a change are not used again.
 func TestSharedReads(t *testing.T) {
 	var reads atomic.Int32
 	release := make(chan struct{})
@@ -271,8 +271,8 @@ func TestSharedReads(t *testing.T) {
 	}
 }
 
-// TestListsAreThoseOfTheCommands: the list of trees has the filters and the pages
-// of axe ps.
+// TestListsAreThoseOfTheCommands: the list of trees has the filters and the
+// pages of axe ps.
 func TestListsAreThoseOfTheCommands(t *testing.T) {
 	h := newHarness(t)
 	h.serve(httpguard.Tokens{})
@@ -321,8 +321,9 @@ func TestListsAreThoseOfTheCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := cli.RunLines(snapshot, subjects.Root, time.Now())[0]
-	if got := answer.Run; got.Status != want.Status || got.Task != want.Task || !strings.Contains(got.Why, "who pays?") {
-		t.Errorf("run %+v, want %+v", got, want)
+	line := answer.Run
+	if line.Status != want.Status || line.Task != want.Task || !strings.Contains(line.Why, "who pays?") {
+		t.Errorf("run %+v, want %+v", line, want)
 	}
 	var texts []string
 	for _, m := range answer.Messages {

@@ -58,8 +58,8 @@ func accepted(w http.ResponseWriter, tree subjects.Tree) error {
 	return reply(w, http.StatusAccepted, taskAnswer{Tree: tree.String()})
 }
 
-// submit submits a task. With wait it answers with the outcome, if the tree ends
-// in that time.
+// submit submits a task. With wait it answers with the outcome, if the tree
+// ends in that time.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	wait, err := duration(r.URL.Query().Get("wait"))
 	if err != nil {
