@@ -44,6 +44,9 @@ const (
 	// FaultSettings is a stream with other settings than the bus needs.
 	// Provision and Health.Correct correct them.
 	FaultSettings FaultKind = "settings"
+	// FaultFull is a stream that holds as much as Provision.MaxBytes allows:
+	// no new tree begins. Running trees go on.
+	FaultFull FaultKind = "full"
 	// FaultNoRoom is a stream that stores nothing.
 	FaultNoRoom FaultKind = "no room"
 )

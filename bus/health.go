@@ -260,6 +260,9 @@ func (h *Health) Faults(longest time.Duration) (all []Fault) {
 	for i := range all {
 		all[i].OfRuns = true
 	}
+	if f, full := h.full(); full {
+		all = append(all, f)
+	}
 	submit := submitStream(space, p)
 	all = append(all, h.of(submit.Name).faults(submit, 0)...)
 	for _, name := range bucketStreams(space) {
@@ -268,6 +271,8 @@ func (h *Health) Faults(longest time.Duration) (all []Fault) {
 			all = append(all, missing(name))
 		case c.replaced():
 			all = append(all, *c.lost)
+		case name == objectStream(space) && c.info != nil:
+			all = append(all, drops(c.info.Config, longest)...)
 		}
 	}
 	return all

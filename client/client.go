@@ -50,6 +50,9 @@ var (
 	// ErrUnknownArtifact is returned for a name under which a tree has no
 	// artifact.
 	ErrUnknownArtifact = errors.New("unknown artifact")
+	// ErrKeptTooShort is returned for a task with a timeout that is longer
+	// than the bus keeps messages.
+	ErrKeptTooShort = errors.New("the bus does not keep messages for the time of the tree")
 	// ErrNotStarted is returned for a submission that no worker has taken
 	// yet: it has no run to write to.
 	ErrNotStarted = errors.New("not started: no worker has taken the task yet")

@@ -42,8 +42,10 @@ func TreeID(key string) subjects.Tree {
 // its outcome are those of the first. The error is ErrIDTaken if the id belongs
 // to a tree of another agent whose root was called, and ErrIDReused if it was
 // submitted with another text or another budget. The timeout does not count:
-// the deadline of the first submission stays. The error wraps bus.ErrNoRoom if
-// the server is full.
+// the deadline of the first submission stays. The error is ErrKeptTooShort for
+// a timeout beyond the time for which the bus keeps messages. It wraps
+// bus.ErrNoRoom if the server is full, or if the streams have the size beyond
+// which no new tree begins.
 func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return subjects.Tree{}, err
@@ -56,6 +58,13 @@ func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 		t.ID = id
 	} else if err := c.checkID(ctx, t); err != nil {
 		return t.ID, fmt.Errorf("tree %s: %w", t.ID, err)
+	}
+	if age := c.conn.MaxAge(); age > 0 && t.Timeout > age {
+		return t.ID, fmt.Errorf("tree %s: %w: it keeps them for %s, and the tree may take %s",
+			t.ID, ErrKeptTooShort, age, t.Timeout)
+	}
+	if err := c.conn.Health.Room(ctx); err != nil {
+		return t.ID, fmt.Errorf("submit: %w", err)
 	}
 	m := bus.Message{Subject: c.conn.Space().Submit(t.Agent, t.ID), Body: []byte(t.Text)}
 	if t.Timeout > 0 {

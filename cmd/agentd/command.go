@@ -29,6 +29,11 @@ AXE_OPENAI_BASE_URL and AXE_OLLAMA_BASE_URL. Both may also stand in config.toml
 in $XDG_CONFIG_HOME/axe. script/NAME is an offline model: the file NAME.toml in
 AXE_SCRIPT_DIR, or in the directory scripts/ below the agents.
 
+The streams keep a tree for --keep, then it is gone with all that belongs to it.
+No tree may take longer. At the size of --keep-bytes no new tree begins until
+there is room; running trees go on. Both hold for the bus: the last worker that
+was started with one of them decides.
+
 SIGTERM and SIGINT drain the worker: it takes no new work, waits for the model
 calls in flight within the grace time, and leaves unfinished work to other
 workers. A second signal ends the process at once.
@@ -44,6 +49,9 @@ Exit codes: 0 drained, 1 the bus cannot be used, 2 usage or a missing directory.
   # A bus of your own: a context of the nats CLI, three replicas of each stream.
   agentd --agents /etc/axe/agents --context production --replicas 3
 
+  # Keep trees for a month, and begin no new one from 20 GiB on.
+  agentd --agents ./agents --embedded --keep 30d --keep-bytes 20GiB
+
   # Try agents with another model than their own.
   agentd --agents ./agents --embedded --model ollama/llama3.1`
 )
@@ -56,7 +64,10 @@ type options struct {
 	embedded embedded
 	lease    time.Duration
 	replicas int
-	maxAge   time.Duration
+	// keep is 0 to leave the age of existing streams.
+	keep time.Duration
+	// keepBytes is 0 to leave the size of existing streams.
+	keepBytes keepBytes
 	// exitOnLostStream ends the process when a stream of runs is removed.
 	exitOnLostStream bool
 	// partitions is 0 to take the number of an existing bus, or 1.
@@ -65,7 +76,7 @@ type options struct {
 
 func command() *cobra.Command {
 	o := &options{
-		lease: bus.DefaultAckWait, maxAge: bus.DefaultMaxAge,
+		lease:  bus.DefaultAckWait,
 		worker: cli.WorkerFlags{Timeout: agentd.DefaultTimeout, Grace: agentd.DefaultGrace},
 	}
 	cmd := &cobra.Command{
@@ -84,8 +95,11 @@ func command() *cobra.Command {
 	flags.IntVar(&o.replicas, "replicas", 1, "replicas of the streams, when the worker creates them")
 	flags.IntVar(&o.partitions, "partitions", 0,
 		"number of streams over which trees are spread, when the worker creates them (default 1)")
-	flags.Var((*cli.Seconds)(&o.maxAge), "max-age",
-		"age at which messages are dropped, when the worker creates the streams")
+	flags.Var((*cli.Seconds)(&o.keep), "keep",
+		"time for which trees are kept, such as 30d; without it existing streams stay as they are, and new ones keep 7d")
+	flags.Var(&o.keepBytes, "keep-bytes",
+		"size of all trees, such as 20GiB, from which on no new tree begins, or unlimited; "+
+			"without it existing streams stay as they are")
 	flags.BoolVar(&o.exitOnLostStream, "exit-on-lost-stream", false,
 		"end with exit code 1 when a stream of runs is removed, instead of making the streams again")
 	flags.StringVar(&o.worker.Model, "model", "", "provider/model for every agent, instead of its own (env AXE_MODEL)")
@@ -95,3 +109,28 @@ func command() *cobra.Command {
 	o.log.Register(cmd, "info")
 	return cmd
 }
+
+// keepBytes is the flag --keep-bytes: a size, or unlimited.
+type keepBytes int64
+
+const unlimited = "unlimited"
+
+// String returns the value as Set reads it.
+func (k *keepBytes) String() string {
+	if *k < 0 {
+		return unlimited
+	}
+	return (*cli.Size)(k).String()
+}
+
+// Set parses a value.
+func (k *keepBytes) Set(text string) error {
+	if text == unlimited {
+		*k = -1
+		return nil
+	}
+	return (*cli.Size)(k).Set(text)
+}
+
+// Type names the type of the value in the help.
+func (*keepBytes) Type() string { return "bytes" }

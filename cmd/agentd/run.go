@@ -71,7 +71,8 @@ func (o *options) run(ctx context.Context) error {
 // messages on them.
 func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
 	streams := bus.Provision{
-		Replicas: o.replicas, MaxAge: o.maxAge, Partitions: o.partitions, Longest: o.worker.Timeout,
+		Replicas: o.replicas, MaxAge: o.keep, MaxBytes: int64(o.keepBytes), Partitions: o.partitions,
+		Longest: o.worker.Timeout,
 	}
 	for {
 		if err := cli.Provision(ctx, conn, streams, log); err != nil {
@@ -85,7 +86,6 @@ func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger) er
 		// The first stream, which says how many there are, may be gone.
 		streams.Partitions = conn.Space().Partitions()
 		streams.Replicas = conn.Replicas()
-		streams.MaxAge = conn.MaxAge()
 	}
 }
 
@@ -106,9 +106,9 @@ func (o *options) check() error {
 	if o.lease <= 0 {
 		return cli.Usage("--ack-wait must be positive, got %s", o.lease)
 	}
-	if o.maxAge < o.worker.Timeout {
-		return cli.Usage("--max-age must be at least --timeout, or trees lose their history: got %s and %s",
-			(*cli.Seconds)(&o.maxAge), (*cli.Seconds)(&o.worker.Timeout))
+	if o.keep < 0 || o.keep > 0 && o.keep < o.worker.Timeout {
+		return cli.Usage("--keep must be at least --timeout, or trees lose their history: got %s and %s",
+			(*cli.Seconds)(&o.keep), (*cli.Seconds)(&o.worker.Timeout))
 	}
 	if err := o.embedded.check(&o.dial); err != nil {
 		return err
