@@ -52,7 +52,7 @@ func aged(info *jetstream.StreamInfo) time.Time {
 // if one of them was certainly removed before its age; 0 otherwise.
 func removed(info *jetstream.StreamInfo) uint64 {
 	is, old := info.State, aged(info)
-	if is.FirstSeq <= 1 || !old.IsZero() && (is.Msgs > 0 || is.LastTime.Before(old)) {
+	if is.FirstSeq <= 1+forgotten(info) || !old.IsZero() && (is.Msgs > 0 || is.LastTime.Before(old)) {
 		return 0
 	}
 	return is.FirstSeq - 1

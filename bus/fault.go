@@ -151,7 +151,7 @@ func lost(was, is *jetstream.StreamInfo) (f Fault, ok bool) {
 		Problem: fmt.Sprintf("has lost its messages up to %d before their age: trees with a message there are lost",
 			is.State.FirstSeq-1),
 		Advice: "submit those trees again under other ids",
-	}, (gone >= leastRemoved || emptied) && !aged
+	}, (gone >= leastRemoved || emptied) && !aged && is.State.FirstSeq > 1+forgotten(is)
 }
 
 // refuses is the fault of a stream of which the server refuses writes.

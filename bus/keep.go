@@ -21,6 +21,8 @@ const (
 	// metaAged is the time before which a stream may have dropped messages
 	// because it had a shorter age then.
 	metaAged = "axe-aged"
+	// metaForgotten is the last sequence that Forget may have removed.
+	metaForgotten = "axe-forgotten"
 )
 
 // retain gives existing streams the age and the size of a Provision, where it
@@ -97,8 +99,9 @@ func checkRunning(ctx context.Context, c *Conn, sp subjects.Space, stream string
 				return err
 			}
 			if takes := at.Sub(call.Time); ok && takes > age {
-				return fmt.Errorf("stream %s cannot keep messages for %s: the tree %s may take %s; "+
-					"keep them for longer, wait for the tree, or cancel it", stream, age, r.Tree, takes.Round(time.Second))
+				const text = "stream %s cannot keep messages for %s: the tree %s may take %s; " +
+					"keep them for longer, wait for the tree, or cancel it"
+				return fmt.Errorf(text, stream, age, r.Tree, takes.Round(time.Second))
 			}
 		}
 	}

@@ -61,7 +61,8 @@ const maxConsumers = 100_000
 // need is an error.
 func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	if p.MaxAge > 0 && p.MaxAge < p.Longest {
-		return fmt.Errorf("messages must be kept for at least %s, the time that a tree may take, got %s", p.Longest, p.MaxAge)
+		const text = "messages must be kept for at least %s, the time that a tree may take, got %s"
+		return fmt.Errorf(text, p.Longest, p.MaxAge)
 	}
 	p.Replicas = cmp.Or(p.Replicas, 1)
 	sp := c.cfg.Space

@@ -53,6 +53,8 @@ var (
 	// ErrKeptTooShort is returned for a task with a timeout that is longer
 	// than the bus keeps messages.
 	ErrKeptTooShort = errors.New("the bus does not keep messages for the time of the tree")
+	// ErrAtWork is returned for a tree of which some run may still move.
+	ErrAtWork = errors.New("the tree is at work")
 	// ErrNotStarted is returned for a submission that no worker has taken
 	// yet: it has no run to write to.
 	ErrNotStarted = errors.New("not started: no worker has taken the task yet")

@@ -96,7 +96,8 @@ func command() *cobra.Command {
 	flags.IntVar(&o.partitions, "partitions", 0,
 		"number of streams over which trees are spread, when the worker creates them (default 1)")
 	flags.Var((*cli.Seconds)(&o.keep), "keep",
-		"time for which trees are kept, such as 30d; without it existing streams stay as they are, and new ones keep 7d")
+		"time for which trees are kept, such as 30d; "+
+			"without it existing streams stay as they are, and new ones keep trees for 7d")
 	flags.Var(&o.keepBytes, "keep-bytes",
 		"size of all trees, such as 20GiB, from which on no new tree begins, or unlimited; "+
 			"without it existing streams stay as they are")

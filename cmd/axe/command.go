@@ -67,7 +67,7 @@ func command() *cobra.Command {
 	root.AddCommand(sendCommand(), mailCommand(), treeCommand(cli.KillCommand))
 	root.AddCommand(interruptCommand(), forkCommand(), pendingCommand(), approveCommand(), denyCommand())
 	root.AddCommand(settleCommand(), answerCommand(), mcpCommand())
-	root.AddCommand(toolsCommand(), artifactsCommand(), artifactCommand())
+	root.AddCommand(toolsCommand(), artifactsCommand(), artifactCommand(), forgetCommand())
 	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), benchCommand(), benchPartCommand(), versionCommand())
 	return root
 }

@@ -47,6 +47,8 @@ func advice(err error) string {
 		return "axe artifacts ID lists those of a tree"
 	case errors.Is(err, client.ErrKeptTooShort):
 		return "give it a shorter --timeout, or start a worker with a longer --keep"
+	case errors.Is(err, client.ErrAtWork):
+		return "axe cancel ID --wait ends it"
 	case errors.Is(err, client.ErrIDTaken):
 		return "take another id"
 	case errors.Is(err, bus.ErrNoStream):

@@ -352,7 +352,9 @@ func TestSecondsSet(t *testing.T) {
 			t.Errorf("%q: got %s, %v after Set of String, want %s", text, &again, err, &s)
 		}
 	}
-	for _, text := range []string{"", "soon", "1.5", "99999999999999999999", "5 s", "d", "-1d", "1d-1h", "99999d", "1h1d"} {
+	for _, text := range []string{
+		"", "soon", "1.5", "99999999999999999999", "5 s", "d", "-1d", "1d-1h", "99999d", "1h1d",
+	} {
 		var s Seconds
 		if err := s.Set(text); err == nil {
 			t.Errorf("%q: got %s, want an error", text, &s)
