@@ -108,8 +108,9 @@ bench: build ## measure what runs cost, as ratios to raw JetStream (axe bench), 
 	$(GO) test -run '^$$' -bench 'Partitions|ReadSince' -benchtime $(BENCHTIME) ./bus
 
 .PHONY: scale
-scale: build ## the same with RUNS (a million) on one stream, WAITING (100,000) of which wait, and 500 agents on a worker
+scale: build ## the same with RUNS (a million) on one stream, WAITING (100,000) of which wait, and 500 agents on a worker; then lists of trees on as many
 	bin/axe bench --only scale --runs $(RUNS) --waiting $(WAITING)
+	bin/axe bench --only view --runs $(RUNS)
 
 .PHONY: profile
 profile: build ## where processor time goes, in each process, while WORKLOAD (leaf) is measured

@@ -9,8 +9,8 @@ import (
 
 	"github.com/axebus/axe/agentd/memory"
 	"github.com/axebus/axe/bus"
-	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/internal/ratelimit"
 	"github.com/axebus/axe/provider"
 )

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
@@ -56,6 +57,12 @@ type runQueue struct {
 	// gather does not wait.
 	enough      chan struct{}
 	gatherLimit int
+	// since is the time at which the worker got the run.
+	since time.Time
+	// progress is the last report of progress, and progressAt its time,
+	// zero if there was none.
+	progress   run.Progress
+	progressAt time.Time
 }
 
 // maxBehindModelCall is the largest number of triggers, for example mail, that
@@ -71,7 +78,7 @@ func (w *Worker) enqueue(ctx context.Context, t *trigger) {
 	q := w.queues[t.at.Run]
 	switch {
 	case q == nil || !q.until.IsZero() && (len(q.triggers) >= maxBehindModelCall || time.Now().After(q.until)):
-		q = &runQueue{w: w, run: t.at.Run}
+		q = &runQueue{w: w, run: t.at.Run, since: time.Now()}
 		w.queues[t.at.Run] = q
 		w.startHandler(ctx, q)
 	default:

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -81,8 +80,8 @@ type outcomeTarget struct {
 	fence bus.Fence
 	// disarm is the timer that the outcome makes needless, "" for none.
 	disarm string
-	// inbox is the reply subject that the call names. If it begins with
-	// _INBOX., an ephemeral copy is published there.
+	// inbox is the reply subject that the call names. If it is an inbox, an
+	// ephemeral copy is published there.
 	inbox string
 }
 
@@ -109,7 +108,7 @@ func (w *Worker) publishOutcome(
 		return o, res, err
 	}
 	w.trees.ended(ctx, to.run, o)
-	if strings.HasPrefix(to.inbox, "_INBOX.") {
+	if subjects.IsInbox(to.inbox) {
 		if err := w.conn.PublishEphemeral(to.inbox, body); err != nil {
 			w.log.WarnContext(ctx, "reply to an inbox failed",
 				slog.String(keyRun, to.run.String()), slog.Any(keyError, err))

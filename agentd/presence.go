@@ -31,6 +31,7 @@ func (w *Worker) keepPresence(ctx context.Context) error {
 			return e
 		},
 		Recall:        w.cfg.Answers.Recall,
+		Work:          func(tree string) presence.Work { return workInHand(w, tree) },
 		Changed:       w.entryChanged,
 		WatchInterval: w.cfg.WatchInterval,
 		GivenBack: func(of string, messages int) {

@@ -151,6 +151,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	base.Go(func() error { return w.toolsets.run(serving) })
 	base.Go(func() error { return w.cancels.follow(work, w.conn) })
 	base.Go(func() error { return w.followInterrupts(work) })
+	base.Go(func() error { return bus.ServeTreeReads(work, w.conn) })
 	base.Go(func() error {
 		return w.directory.follow(work, w.conn, w.directoryChanged, func() { close(known) })
 	})

@@ -96,15 +96,18 @@ func (c Consumers) ConsumerAfter(ctx context.Context, cfg ConsumerConfig, seq ui
 	if seq > 0 {
 		want.DeliverPolicy, want.OptStartSeq = jetstream.DeliverByStartSequencePolicy, seq+1
 	}
-	_, err := c.js.CreateConsumer(ctx, stream, want)
-	if errors.Is(err, jetstream.ErrConsumerExists) {
-		// The beginning of a consumer cannot be changed.
-		err = c.alterConsumer(ctx, stream, cfg.Name, func(have jetstream.ConsumerConfig) jetstream.ConsumerConfig {
-			want.DeliverPolicy = have.DeliverPolicy
-			want.OptStartSeq, want.OptStartTime = have.OptStartSeq, have.OptStartTime
-			return want
-		})
-	}
+	err := c.inflight.several(ctx, func(ctx context.Context) error {
+		_, err := c.js.CreateConsumer(ctx, stream, want)
+		if errors.Is(err, jetstream.ErrConsumerExists) {
+			// The beginning of a consumer cannot be changed.
+			err = c.alterConsumer(ctx, stream, cfg.Name, func(have jetstream.ConsumerConfig) jetstream.ConsumerConfig {
+				want.DeliverPolicy = have.DeliverPolicy
+				want.OptStartSeq, want.OptStartTime = have.OptStartSeq, have.OptStartTime
+				return want
+			})
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("consumer %s: %w", cfg.Name, err)
 	}

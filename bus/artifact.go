@@ -91,14 +91,14 @@ func (as Artifacts) Store(ctx context.Context, a Artifact, b []byte) (Artifact, 
 	}
 	sum := sha256.Sum256(b)
 	a.Size, a.Digest = int64(len(b)), hex.EncodeToString(sum[:])
-	found, err := artifactAt(ctx, c, object)
+	found, err := as.at(ctx, object)
 	if err == nil && found.chunks == "" {
 		a.meta = found.meta
 		found, err = as.write(ctx, a, b)
 		if _, lost := errors.AsType[*ConflictError](err); lost {
 			// Another writer was first, or the answer to this one
 			// was lost.
-			found, err = artifactAt(ctx, c, object)
+			found, err = as.at(ctx, object)
 		}
 	}
 	switch {
@@ -163,7 +163,7 @@ const digestPrefix = "SHA-256="
 // Find returns the artifact with a name. It asks the leader of the object
 // store. The error wraps ErrNoArtifact if the tree has none under the name.
 func (as Artifacts) Find(ctx context.Context, name string) (Artifact, error) {
-	a, err := artifactAt(ctx, as.conn, ArtifactObject(as.tree, name))
+	a, err := as.at(ctx, ArtifactObject(as.tree, name))
 	switch {
 	case err != nil:
 		return a, fmt.Errorf("artifact %q: %w", name, err)
@@ -173,10 +173,11 @@ func (as Artifacts) Find(ctx context.Context, name string) (Artifact, error) {
 	return a, nil
 }
 
-// artifactAt reads the metadata of an object. An object that does not exist, or
-// was removed, has no chunks.
-func artifactAt(ctx context.Context, c *Conn, object string) (Artifact, error) {
-	m, there, err := c.last(ctx, objectStream(c.cfg.Space), metaSubject(c.cfg.Space, object))
+// at reads the metadata of an object, which may be a large body. An object that
+// does not exist, or was removed, has no chunks.
+func (as Artifacts) at(ctx context.Context, object string) (Artifact, error) {
+	c := as.conn
+	m, there, err := lastBy(ctx, c, as.api(), objectStream(c.cfg.Space), metaSubject(c.cfg.Space, object))
 	if err != nil || !there {
 		return Artifact{}, err
 	}
@@ -199,6 +200,14 @@ func artifactAt(ctx context.Context, c *Conn, object string) (Artifact, error) {
 	return a, nil
 }
 
+// api is the prefix of the JetStream API for reads of the tree's objects.
+func (as Artifacts) api() string {
+	if Restricted(as.conn) {
+		return as.conn.Space().ReadAPI(as.tree)
+	}
+	return as.conn.reader.api
+}
+
 // artifactPage bounds the bytes of an artifact that a reader holds at a time.
 const artifactPage = 4 << 20
 
@@ -210,6 +219,11 @@ func (as Artifacts) Copy(ctx context.Context, w io.Writer, a Artifact) error {
 	if err := as.conn.intercept(Point{"load", ArtifactObject(as.tree, a.Name), false}); err != nil {
 		return err
 	}
+	return as.copy(ctx, w, a)
+}
+
+// copy is Copy without the point at which a test intervenes.
+func (as Artifacts) copy(ctx context.Context, w io.Writer, a Artifact) error {
 	sum, left, seq := sha256.New(), a.Size, uint64(0)
 	for left > 0 {
 		page, err := as.chunks(ctx, a, seq)
@@ -236,7 +250,7 @@ func (as Artifacts) Copy(ctx context.Context, w io.Writer, a Artifact) error {
 func (as Artifacts) chunks(ctx context.Context, a Artifact, seq uint64) ([]Stored, error) {
 	c := as.conn
 	g := pageAfter(objectSubject(c.cfg.Space, "C", a.chunks), seq)
-	g.MaxBytes = artifactPage
+	g.MaxBytes, g.api = artifactPage, as.api()
 	for end := time.Now().Add(answerTimeout); ; {
 		page, err := c.reader.ask(ctx, objectStream(c.cfg.Space), g)
 		switch {
@@ -267,6 +281,13 @@ func objectStream(space subjects.Space) string { return "OBJ_" + space.Name("OBJ
 // objectSubject is a subject of the object store, as ADR-20 has them.
 func objectSubject(space subjects.Space, kind, token string) string {
 	return "$O." + space.Name("OBJECTS") + "." + kind + "." + token
+}
+
+// objectOf inverts metaSubject; ok is false for any other subject.
+func objectOf(space subjects.Space, subject string) (object string, ok bool) {
+	token, ok := strings.CutPrefix(subject, objectSubject(space, "M", ""))
+	name, err := base64.URLEncoding.DecodeString(token)
+	return string(name), ok && err == nil
 }
 
 // metaSubject is the subject of the metadata of an object.

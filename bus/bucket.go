@@ -108,10 +108,16 @@ func (b *bucket) list(ctx context.Context, keys string) (all []Stored, again boo
 // looks for the bucket again, since the bucket may have been removed.
 func (b *bucket) do(ctx context.Context, op func(jetstream.Stream) (again bool, err error)) error {
 	err := b.conn.inflight.retry(ctx, func() (bool, error) {
-		s, again, err := b.open(ctx)
-		if err == nil {
-			again, err = op(s)
-		}
+		var again bool
+		err := b.conn.inflight.several(ctx, func(ctx context.Context) (err error) {
+			var s jetstream.Stream
+			if s, again, err = b.open(ctx); err == nil {
+				again, err = op(s)
+			}
+			return err
+		})
+		// Without a connection the calls end, and are made again.
+		again = !Forbidden(err) && (again || errors.Is(err, context.Canceled) && ctx.Err() == nil)
 		if again {
 			b.use(nil)
 		}

@@ -181,9 +181,12 @@ func (c *Conn) PublishEphemeral(subject string, body []byte) error {
 // Watch calls fn, one message at a time, for each message that is published to
 // a subject from now on, until ctx ends. It returns at once. fn may still run
 // for a moment after ctx has ended. Watch misses messages while the connection
-// is down.
+// is down, and all of them if the user of the connection is Restricted.
 // It is for views, not for decisions.
 func (c *Conn) Watch(ctx context.Context, subject string, fn func(Stored)) error {
+	if Restricted(c) {
+		return nil
+	}
 	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
 		s := stored(c.Clocks, m)
 		if s.Seq == 0 {

@@ -3,10 +3,12 @@ package bus
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -17,8 +19,10 @@ import (
 )
 
 // Dial says how to reach a server. Its own fields win over the settings of its
-// Context, and its credentials win over those inside a URL. As JSON, a Dial has
-// the settings that another process can use.
+// Context, and its credentials win over those inside a URL. Without any
+// credentials, a connection to a server of this user on this machine uses that
+// server's key (LocalKeyFile). As JSON, a Dial has the settings that another
+// process can use.
 type Dial struct {
 	// URL is a comma-separated list of the URLs of servers. If URL, Context
 	// and Server are empty, it is nats://127.0.0.1:4222.
@@ -43,6 +47,12 @@ type Dial struct {
 	// Password goes with User.
 	Password string
 
+	// InboxPrefix begins the subjects of answers to this connection, without
+	// a dot at its end. Empty: _INBOX_ and the name of the user if User or
+	// Creds is set and the server lets the user subscribe there. Otherwise
+	// it is that of the Context, or _INBOX.
+	InboxPrefix string
+
 	// TLSCA, TLSCert and TLSKey are PEM files.
 	TLSCA, TLSCert, TLSKey string
 
@@ -56,6 +66,14 @@ type Dial struct {
 	// a reconnect.
 	Closed func() `json:"-"`
 
+	// keyless says that the server does not take the key of this user's
+	// server: another server listens at its address.
+	keyless bool
+	// sharesInbox says that the user may not subscribe to inboxes of its
+	// own.
+	sharesInbox bool
+	// probing says that a violation on the connection is expected.
+	probing *atomic.Bool
 	// disconnected and reconnected, if not nil, are called when the
 	// connection breaks, and when there is one again.
 	disconnected, reconnected func()
@@ -107,12 +125,34 @@ func (d Dial) connect(ctx context.Context) (_ *nats.Conn, api string, _ error) {
 }
 
 // try asks each server once. Where names the servers without credentials.
-func (d Dial) try(log *slog.Logger) (where string, _ *nats.Conn, api string, _ error) {
+func (d Dial) try(log *slog.Logger) (where string, ours *nats.Conn, api string, err error) {
 	// The option decide sets the real name.
 	where = "NATS"
+	d.probing = new(atomic.Bool)
 	opts := append(d.options(log), d.decide(&where))
+	inboxes, own := d.inboxes()
+	if inboxes != "" {
+		opts = append(opts, nats.CustomInboxPrefix(inboxes))
+	}
+	defer func() {
+		if ours == nil || !own {
+			return
+		}
+		d.probing.Store(true)
+		if mayReceive(ours) {
+			d.probing.Store(false)
+			return
+		}
+		ours.Close()
+		d.sharesInbox = true
+		where, ours, api, err = d.try(log)
+	}()
 	if d.Context == "" {
 		nc, err := nats.Connect("", opts...)
+		if errors.Is(err, nats.ErrNkeysNotSupported) && !d.explicit() && !d.keyless {
+			d.keyless = true
+			return d.try(log)
+		}
 		return where, nc, jetstream.DefaultAPIPrefix, explainTimeout(err)
 	}
 	where = "context " + d.Context

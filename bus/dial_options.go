@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/axebus/axe/subjects"
 )
 
 // Keys of log attributes.
@@ -32,6 +34,8 @@ func (d Dial) validate() error {
 		return errors.New("only one of creds, nkey, user and token may be set")
 	case d.Password != "" && d.User == "":
 		return errors.New("a password needs a user")
+	case d.InboxPrefix != "" && !subjects.IsInbox(d.InboxPrefix+".x"):
+		return fmt.Errorf("inbox prefix must be %[1]s or %[1]s_NAME, got %[2]q", subjects.InboxPrefix, d.InboxPrefix)
 	case (d.TLSCert == "") != (d.TLSKey == ""):
 		return errors.New("a TLS certificate needs its key, and a key its certificate")
 	}
@@ -43,6 +47,7 @@ func (d Dial) options(log *slog.Logger) []nats.Option {
 	opts := []nats.Option{
 		nats.Name(d.Name),
 		nats.MaxReconnects(-1),
+		nats.PermissionErrOnSubscribe(true),
 		nats.ReconnectWait(500 * time.Millisecond),
 		nats.ReconnectJitter(1500*time.Millisecond, 1500*time.Millisecond),
 		// Nothing is buffered for a server that is away: a write must
@@ -66,7 +71,7 @@ func (d Dial) options(log *slog.Logger) []nats.Option {
 			log.Info("reconnected", slog.String(keyURL, d.at(nc)))
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
-			if Forbidden(err) && d.violated != nil && d.violated(err) {
+			if Forbidden(err) && (d.probing.Load() || d.violated != nil && d.violated(err)) {
 				return
 			}
 			attrs := []any{slog.Any(keyError, err)}
@@ -95,7 +100,10 @@ func (d Dial) decide(where *string) nats.Option {
 		if d.Server != nil {
 			*where = inProcess
 			o.InProcessServer = d
-			return nil
+			if d.Server.key == nil {
+				return nil
+			}
+			return withKey(o, d.Server.key)
 		}
 		if d.URL != "" {
 			o.Servers = []string{d.URL}
@@ -106,7 +114,18 @@ func (d Dial) decide(where *string) nats.Option {
 		}
 		*where = servers.String()
 		o.CustomDialer = dialer{d, o.CustomDialer, o.Timeout}
-		explicit := d.Creds+d.NKey+d.User+d.Token != ""
+		explicit := d.explicit()
+		if !explicit && d.Context == "" && !d.keyless {
+			key, err := servers.localKey()
+			if err != nil {
+				return err
+			}
+			if key != nil {
+				if err := withKey(o, key); err != nil {
+					return err
+				}
+			}
+		}
 		if explicit {
 			// Users inside a URL would win over options.
 			servers.dropUsers()
@@ -126,6 +145,9 @@ func (d Dial) decide(where *string) nats.Option {
 		return tryCredentials(o)
 	}
 }
+
+// explicit reports whether d has credentials of its own.
+func (d Dial) explicit() bool { return d.Creds+d.NKey+d.User+d.Token != "" }
 
 // ErrCredentials is wrapped by the error of a connection whose credentials are
 // in a file that cannot be read.

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,13 +16,25 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// directGet is a direct get of the server (ADR-31).
+// directGet is a direct get of the server (ADR-31). Without a Batch it is about
+// one message, and the server counts no messages that follow.
 type directGet struct {
+	// api is the prefix of the JetStream API, with a dot at its end. Empty:
+	// it follows from the subjects.
+	api       string
 	Seq       uint64   `json:"seq,omitzero"`
 	NextFor   string   `json:"next_by_subj,omitzero"`
 	Batch     int      `json:"batch,omitzero"`
 	MaxBytes  int      `json:"max_bytes,omitzero"`
 	MultiLast []string `json:"multi_last,omitempty"`
+}
+
+// about is a subject or filter that the request is about.
+func (g directGet) about() string {
+	if len(g.MultiLast) > 0 {
+		return g.MultiLast[0]
+	}
+	return g.NextFor
 }
 
 // pageAfter asks for one page of the messages after seq that a filter matches.
@@ -107,6 +120,9 @@ type reader struct {
 	requests atomic.Uint64
 	messages atomic.Uint64
 
+	// restricted says that the user reads through the workers.
+	restricted atomic.Bool
+
 	mu sync.Mutex
 	// open holds the answers by the last token of their reply subjects.
 	open map[string]*answer
@@ -117,8 +133,10 @@ type answer struct {
 	ms []Stored
 	// whole says that an answer that was cut short is an error.
 	whole bool
-	err   error
-	done  chan struct{}
+	// one says that the answer is one message, without an end of its own.
+	one  bool
+	err  error
+	done chan struct{}
 }
 
 // errNoAnswer is the error of a read that may be tried again.
@@ -145,7 +163,9 @@ func (r *reader) get(ctx context.Context, stream string, g directGet) ([]Stored,
 	}
 	token := strconv.FormatUint(r.next.Add(1), 36)
 	r.requests.Add(1)
-	a := &answer{whole: len(g.MultiLast) > 0, done: make(chan struct{})}
+	a := &answer{
+		whole: len(g.MultiLast) > 0, one: g.Batch == 0 && len(g.MultiLast) == 0, done: make(chan struct{}),
+	}
 	r.mu.Lock()
 	r.open[token] = a
 	r.mu.Unlock()
@@ -154,7 +174,7 @@ func (r *reader) get(ctx context.Context, stream string, g directGet) ([]Stored,
 		delete(r.open, token)
 		r.mu.Unlock()
 	}()
-	subject := r.api + "DIRECT.GET." + stream
+	subject := cmp.Or(g.api, apiOf(r.conn, g.about())) + "DIRECT.GET." + stream
 	waiting, asked := r.inflight.begin(ctx, subject)
 	defer asked.done()
 	if err := r.nc.PublishRequest(subject, r.inbox+"."+token, body); err != nil {
@@ -185,11 +205,17 @@ func (r *reader) receive(m *nats.Msg) {
 	if s.Seq != 0 {
 		r.messages.Add(1)
 		a.ms = append(a.ms, s)
-		return
+		if !a.one {
+			return
+		}
 	}
 	r.mu.Lock()
 	delete(r.open, token)
 	r.mu.Unlock()
+	if s.Seq != 0 {
+		close(a.done)
+		return
+	}
 	a.end(m)
 }
 
@@ -230,8 +256,19 @@ func stored(cs *Clocks, m *nats.Msg) Stored {
 // false if there is none. Package jetstream does not do: with it any replica
 // may answer if the stream allows direct gets.
 func (c *Conn) last(ctx context.Context, stream, filter string) (s Stored, ok bool, err error) {
+	return lastBy(ctx, c, apiOf(c, filter), stream, filter)
+}
+
+// lastBy is last under a prefix of the JetStream API.
+func lastBy(ctx context.Context, c *Conn, api, stream, filter string) (s Stored, ok bool, err error) {
+	leaders := c.leaders
+	if api != c.reader.api {
+		if leaders, err = c.nc.JetStream(nats.APIPrefix(api)); err != nil {
+			return s, false, err
+		}
+	}
 	m, err := ask(ctx, c, func(ctx context.Context) (*nats.RawStreamMsg, error) {
-		return c.leaders.GetLastMsg(stream, filter, nats.Context(ctx))
+		return leaders.GetLastMsg(stream, filter, nats.Context(ctx))
 	})
 	if errors.Is(err, nats.ErrMsgNotFound) {
 		return s, false, nil

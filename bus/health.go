@@ -278,9 +278,9 @@ func (h *Health) Faults(longest time.Duration) (all []Fault) {
 	return all
 }
 
-// trouble returns the fault of the first stream of runs that stores nothing, in
+// Trouble returns the fault of the first stream of runs that stores nothing, in
 // one line; "" if there is none.
-func (h *Health) trouble() string {
+func (h *Health) Trouble() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, name := range h.conn.streams.Load().names {

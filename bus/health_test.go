@@ -209,7 +209,7 @@ func TestProvisionRefusesShortAge(t *testing.T) {
 func TestWorkerTellsItsTrouble(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	worker := subjects.WorkerOf("one")
-	if err := c.Workers().Answer(t.Context(), worker, knowsNothing); err != nil {
+	if err := c.Workers().Answer(t.Context(), worker, Answers{Recall: knowsNothing}); err != nil {
 		t.Fatal(err)
 	}
 	expect := func(want string) {

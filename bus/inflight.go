@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/subjects"
 )
 
 // answerTimeout is the time after which a request counts as lost.
@@ -29,6 +30,9 @@ type inflight struct {
 	open map[*request]bool
 	// up is closed when there is a connection again.
 	up chan struct{}
+	// deaf is the violation by which the connection gets no answers; nil if
+	// it may subscribe to its inboxes.
+	deaf error
 	// repeats is the number of attempts that were made again.
 	repeats atomic.Uint64
 	// dials is the number of attempts to connect. It changes before any
@@ -65,11 +69,29 @@ type request struct {
 // The caller calls done.
 func (f *inflight) begin(ctx context.Context, subject string) (context.Context, *request) {
 	ctx, end := context.WithTimeout(ctx, answerTimeout)
-	r := &request{of: f, subject: subject, end: end}
+	return ctx, f.add(&request{of: f, subject: subject, end: end})
+}
+
+// several makes the calls of do, which are requests of the library with its own
+// timeouts. It ends them when the connection breaks, and when a permission for
+// one of them is missing.
+func (f *inflight) several(ctx context.Context, do func(context.Context) error) error {
+	ctx, end := context.WithCancel(ctx)
+	r := f.add(&request{of: f, end: end})
+	defer r.done()
+	return r.reason(do(ctx))
+}
+
+// add notes an open request.
+func (f *inflight) add(r *request) *request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open[r] = true
-	return ctx, r
+	if f.deaf != nil {
+		r.refusal = f.deaf
+		r.end()
+	}
+	return r
 }
 
 func (r *request) done() {
@@ -104,13 +126,22 @@ func (f *inflight) disconnected() {
 // violated ends the requests that a server may have refused for want of a
 // permission. The server reports a violation apart from the request, with its
 // subject. If no open request has that subject, violated ends all requests of
-// the library, whose subjects are unknown. It reports whether it ended any.
+// the library, whose subjects are unknown. A connection that may not subscribe
+// to its inboxes gets no answer at all. It reports whether it ended any.
 func (f *inflight) violated(err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var named, others []*request
+	subscription := strings.Contains(err.Error(), "Permissions Violation for Subscription")
+	inbox := strings.Contains(err.Error(), `to "`+subjects.InboxPrefix)
+	if subscription && inbox {
+		f.deaf = err
+	}
 	for r := range f.open {
 		switch {
+		case subscription && !inbox:
+		case subscription:
+			named = append(named, r)
 		case r.subject == "":
 			others = append(others, r)
 		case strings.Contains(err.Error(), strconv.Quote(r.subject)):
@@ -139,6 +170,7 @@ func Unauthorized(err error) bool { return errors.Is(err, nats.ErrAuthorization)
 func (f *inflight) reconnected() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.deaf = nil
 	close(f.up)
 	f.up = make(chan struct{})
 }

@@ -1,19 +1,16 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
-
-	"github.com/axebus/axe/internal/pause"
 )
 
 // A body that is larger than the server takes is an object in the object store,
@@ -39,12 +36,15 @@ func (c *Conn) externalize(ctx context.Context, msg *nats.Msg) error {
 	if size <= c.nc.MaxPayload()-headerRoom {
 		return nil
 	}
-	store, err := c.objectStore(ctx)
-	if err != nil {
-		return err
-	}
 	name := nuid.Next()
-	if _, err := store.PutBytes(ctx, name, msg.Data); err != nil {
+	err := c.inflight.several(ctx, func(ctx context.Context) error {
+		store, err := c.objectStore(ctx)
+		if err == nil {
+			_, err = store.PutBytes(ctx, name, msg.Data)
+		}
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("store %d bytes for %s: %w", size, msg.Subject, err)
 	}
 	msg.Header.Set(headerObject, name)
@@ -83,59 +83,27 @@ func (c *Conn) Load(ctx context.Context, m Stored) ([]byte, error) {
 	if err := c.intercept(Point{"load", name, false}); err != nil {
 		return nil, err
 	}
-	store, err := c.objectStore(ctx)
-	if err != nil {
-		return nil, err
+	// A body is stored as an artifact is, under a name of its own.
+	tree, _ := c.Space().TreeIn(m.Subject)
+	of := ArtifactsOf(c, tree)
+	a, err := of.at(ctx, name)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("object %s: %w", name, err)
+	case a.chunks == "":
+		return nil, fmt.Errorf("object %s: %w", name, ErrObjectGone)
+	case a.Size != size:
+		return nil, fmt.Errorf("object %s: %d bytes where the message says %d", name, a.Size, size)
 	}
-	for end := time.Now().Add(answerTimeout); ; {
-		whole, err := object(ctx, store, name, size)
-		if err == nil {
-			return whole, nil
-		}
-		lags, failed := c.lags(ctx, name, err)
-		if lags && time.Now().Before(end) {
-			if failed = pause.For(ctx, 10*time.Millisecond); failed == nil {
-				continue
-			}
-		}
-		switch {
-		case failed != nil:
-			err = failed
-		case !lags && errors.Is(err, jetstream.ErrObjectNotFound):
+	a.Name = name
+	whole := bytes.NewBuffer(make([]byte, 0, size))
+	if err := of.copy(ctx, whole, a); err != nil {
+		if errors.Is(err, ErrNoArtifact) {
 			err = ErrObjectGone
 		}
 		return nil, fmt.Errorf("object %s: %w", name, err)
 	}
-}
-
-// object reads an object of a known size.
-func object(ctx context.Context, store jetstream.ObjectStore, name string, size int64) ([]byte, error) {
-	obj, err := store.Get(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer obj.Close()
-	whole, err := io.ReadAll(io.LimitReader(obj, size+1))
-	if err == nil && int64(len(whole)) != size {
-		err = fmt.Errorf("%d bytes where the message says %d", len(whole), size)
-	}
-	return whole, err
-}
-
-// lags reports whether an object could not be read because the replica that
-// answered lags: parts of the object are missing there, or all of it is, and
-// the stream's leader has it.
-func (c *Conn) lags(ctx context.Context, name string, err error) (bool, error) {
-	switch {
-	case c.Replicas() <= 1:
-		return false, nil
-	case errors.Is(err, jetstream.ErrDigestMismatch):
-		return true, nil
-	case errors.Is(err, jetstream.ErrObjectNotFound):
-		_, there, err := c.last(ctx, objectStream(c.cfg.Space), metaSubject(c.cfg.Space, name))
-		return there, err
-	}
-	return false, nil
+	return whole.Bytes(), nil
 }
 
 func (c *Conn) objectStore(ctx context.Context) (jetstream.ObjectStore, error) {

@@ -70,19 +70,26 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	if p.Partitions, err = c.spread(ctx, p.Partitions); err != nil {
 		return err
 	}
-	if err := retain(ctx, c, p); err != nil {
+	err = c.inflight.several(ctx, func(ctx context.Context) error { return retain(ctx, c, p) })
+	if err != nil {
 		return err
 	}
 	p.MaxAge, p.MaxBytes = cmp.Or(p.MaxAge, c.MaxAge(), DefaultMaxAge), cmp.Or(p.MaxBytes, c.Health.maxBytes())
-	if err := ensureStream(ctx, c.js, submitStream(sp, p), 0); err != nil {
-		return err
-	}
-	if err := ensureBuckets(ctx, c.js, sp, p); err != nil {
+	err = c.inflight.several(ctx, func(ctx context.Context) error {
+		if err := ensureStream(ctx, c.js, submitStream(sp, p), 0); err != nil {
+			return err
+		}
+		return ensureBuckets(ctx, c.js, sp, p)
+	})
+	if err != nil {
 		return err
 	}
 	sp = sp.Spread(p.Partitions)
 	for part := p.Partitions - 1; part >= 0; part-- {
-		if err := ensureStream(ctx, c.js, runsStream(sp, part, p), p.Longest); err != nil {
+		err := c.inflight.several(ctx, func(ctx context.Context) error {
+			return ensureStream(ctx, c.js, runsStream(sp, part, p), p.Longest)
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -117,7 +124,7 @@ func (c *Conn) spread(ctx context.Context, want int) (int, error) {
 	if want < 0 || want > MostPartitions {
 		return 0, fmt.Errorf("partitions must be 1 to %d, got %d", MostPartitions, want)
 	}
-	first, err := c.firstStream(ctx)
+	first, err := c.firstStream(ctx, false)
 	if errors.Is(err, ErrNoStream) {
 		return max(1, want), nil
 	}

@@ -51,6 +51,24 @@ func (m Stored) Fence() (seq uint64, ok bool) {
 	return seq, err == nil
 }
 
+// StoredHeader returns the header as the writer of a message wrote it: without
+// the headers that the server adds to an answer.
+func StoredHeader(m Stored) map[string][]string {
+	own := map[string][]string{}
+	for name, values := range m.Header {
+		if !slices.Contains(answerHeaders, name) {
+			own[name] = values
+		}
+	}
+	return own
+}
+
+// answerHeaders are the headers of an answer to a read.
+var answerHeaders = []string{
+	jetstream.StreamHeader, jetstream.SubjectHeader, jetstream.SequenceHeader, jetstream.TimeStampHeaer,
+	jetstream.LastSequenceHeader, headerNumPending,
+}
+
 // ErrTooMany is the error of a read by subject if the filter matches more
 // subjects, or more bytes, than a server reads at once.
 var ErrTooMany = errors.New("too many messages for one read")
@@ -263,6 +281,9 @@ func count(ctx context.Context, c *Conn, filter string) (counts, error) {
 		// The library asks for the stream to make a handle, so each is
 		// kept.
 		s, ok := c.handles.Load(stream)
+		if api := apiOf(c, filter); api != c.reader.api {
+			return streamInfo(ctx, c, api, stream, filter)
+		}
 		if !ok {
 			made, err := c.js.Stream(ctx, stream)
 			if err != nil {
@@ -277,6 +298,20 @@ func count(ctx context.Context, c *Conn, filter string) (counts, error) {
 		return counts{}, fmt.Errorf("subjects of %s: %w", filter, err)
 	}
 	return counts{info.State.Subjects, info.State.LastSeq}, nil
+}
+
+// streamInfo asks for the counts of the subjects below a filter under a prefix
+// of the JetStream API.
+func streamInfo(ctx context.Context, c *Conn, api, stream, filter string) (*jetstream.StreamInfo, error) {
+	js, err := jetstream.NewWithAPIPrefix(c.nc, api)
+	if err != nil {
+		return nil, err
+	}
+	s, err := js.Stream(ctx, stream)
+	if err != nil {
+		return nil, err
+	}
+	return s.Info(ctx, jetstream.WithSubjectFilter(filter))
 }
 
 // InOrder sorts messages by their place in the stream, and removes second

@@ -41,7 +41,7 @@ func withReplay(t *testing.T, fn func(r *replay)) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		r := &replay{t: t, ctx: ctx, holder: openFeedT(t, c, one), other: other}
-		if err := c.Workers().Answer(ctx, subjects.WorkerOf("holder"), knowsNothing); err != nil {
+		if err := c.Workers().Answer(ctx, subjects.WorkerOf("holder"), Answers{Recall: knowsNothing}); err != nil {
 			t.Fatal(err)
 		}
 		r.write("axe.run.echo.T1.r.call")

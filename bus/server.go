@@ -14,6 +14,7 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
 )
 
 // ServerConfig says where an embedded server listens and keeps its streams.
@@ -30,17 +31,34 @@ type ServerConfig struct {
 	// SyncInterval is the time between two fsyncs without SyncAlways; 0:
 	// the server's default of 2 minutes. A negative one is an error.
 	SyncInterval time.Duration
+	// Protected admits only clients with the server's key: the nkey whose
+	// seed is in Server.KeyFile. Without it the server asks for no
+	// credentials, so it must listen only where all clients are trusted. A
+	// server without a socket needs no key.
+	Protected bool
+	// KeyFile is the file of the key; empty: LocalKeyFile of the address,
+	// where this user's clients find it. Serve makes it, with mode 0600, if
+	// it is missing.
+	KeyFile string
 	// Log may be nil: nothing is logged then.
 	Log *slog.Logger
 }
 
-// Server is a NATS server with JetStream inside this process. It requires no
-// credentials, so it must listen only where all clients are trusted.
+// Server is a NATS server with JetStream inside this process. A Dial with it
+// needs no credentials.
 type Server struct {
+	// KeyFile is the file of the key that other processes need. It is empty
+	// if the server asks for no credentials.
+	KeyFile string
+
 	srv    *server.Server
 	listen bool
-	unlock func()
-	once   sync.Once
+	// key is nil if the server asks for no credentials.
+	key nkeys.KeyPair
+	// passing says that KeyFile is of use only while the server runs.
+	passing bool
+	unlock  func()
+	once    sync.Once
 }
 
 const (
@@ -73,22 +91,27 @@ func serve(cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	srv, err := server.NewServer(opts)
+	s := &Server{listen: cfg.Listen != "", unlock: unlock}
+	if cfg.Protected && s.listen {
+		err = s.protect(cfg, opts)
+	}
+	if err == nil {
+		s.srv, err = server.NewServer(opts)
+	}
 	if err != nil {
 		unlock()
 		return nil, err
 	}
 	lines := &serverLog{log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))}
-	srv.SetLoggerV2(lines, false, false, false)
-	s := &Server{srv: srv, listen: cfg.Listen != "", unlock: unlock}
+	s.srv.SetLoggerV2(lines, false, false, false)
 	// Start returns after it has recovered the store, however long that
 	// takes.
-	srv.Start()
+	s.srv.Start()
 	if err := lines.fatal(); err != nil {
 		s.Close()
 		return nil, err
 	}
-	if !srv.ReadyForConnections(readyTimeout) {
+	if !s.srv.ReadyForConnections(readyTimeout) {
 		s.Close()
 		return nil, errNotReady
 	}
@@ -133,6 +156,53 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 	return opts, nil
 }
 
+// protect makes the server admit only clients with its key. A server at a free
+// port takes the port here, so that its key has a file that clients find. Close
+// removes that file.
+func (s *Server) protect(cfg ServerConfig, opts *server.Options) (err error) {
+	s.KeyFile = cfg.KeyFile
+	if s.KeyFile == "" {
+		if opts.Port == server.RANDOM_PORT {
+			if opts.Port, err = freePort(opts.Host); err != nil {
+				return err
+			}
+			s.passing = true
+		}
+		if s.KeyFile, err = LocalKeyFile(net.JoinHostPort(dialled(opts.Host), strconv.Itoa(opts.Port))); err != nil {
+			return err
+		}
+	}
+	if s.key, err = ownKey(s.KeyFile); err != nil {
+		return fmt.Errorf("key: %w", err)
+	}
+	public, err := s.key.PublicKey()
+	if err != nil {
+		return err
+	}
+	opts.Nkeys = []*server.NkeyUser{{Nkey: public}}
+	return nil
+}
+
+// freePort returns a port of a host without a listener.
+func freePort(host string) (int, error) {
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.ParseIP(dialled(host))})
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	addr, _ := l.Addr().(*net.TCPAddr)
+	return addr.Port, nil
+}
+
+// dialled returns the host that clients of this machine dial for a host that a
+// server listens on.
+func dialled(host string) string {
+	if ip := net.ParseIP(host); host == "" || host == "localhost" || ip != nil && ip.IsUnspecified() {
+		return "127.0.0.1"
+	}
+	return host
+}
+
 // own locks dir for this process, and creates it if it is missing. The lock
 // ends with the process, so a killed process leaves nothing to clean up.
 func own(dir string) (unlock func(), err error) {
@@ -156,11 +226,7 @@ func (s *Server) URL() string {
 	if !s.listen || !ok {
 		return ""
 	}
-	host := addr.IP.String()
-	if addr.IP.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return "nats://" + net.JoinHostPort(host, strconv.Itoa(addr.Port))
+	return "nats://" + net.JoinHostPort(dialled(addr.IP.String()), strconv.Itoa(addr.Port))
 }
 
 // Close shuts the server down and waits until its store is closed. A second
@@ -169,6 +235,9 @@ func (s *Server) Close() {
 	s.once.Do(func() {
 		s.srv.Shutdown()
 		s.srv.WaitForShutdown()
+		if s.passing {
+			_ = os.Remove(s.KeyFile)
+		}
 		s.unlock()
 	})
 }

@@ -51,7 +51,7 @@ func (c *Conn) provisioned() bool { return c.Replicas() > 0 }
 // Provisioned learns the number, the replicas and the age of the streams of
 // runs. The error is ErrNoStream if there are none.
 func (c *Conn) Provisioned(ctx context.Context) error {
-	first, err := c.firstStream(ctx)
+	first, err := c.firstStream(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -66,14 +66,21 @@ func (c *Conn) Provisioned(ctx context.Context) error {
 }
 
 // firstStream returns the configuration of the first stream of runs, which says
-// how many there are.
-func (c *Conn) firstStream(ctx context.Context) (jetstream.StreamConfig, error) {
+// how many there are. With mayRestrict a user without the right to ask for it
+// asks the workers, and reads through them from then on.
+func (c *Conn) firstStream(ctx context.Context, mayRestrict bool) (jetstream.StreamConfig, error) {
 	name := c.cfg.Space.Stream(0).Name
 	var sent time.Time
 	s, err := ask(ctx, c, func(ctx context.Context) (jetstream.Stream, error) {
 		sent = time.Now()
+		if Restricted(c) {
+			return restrict(ctx, c, nil)
+		}
 		return c.js.Stream(ctx, name)
 	})
+	if mayRestrict && Forbidden(err) {
+		s, err = restrict(ctx, c, err)
+	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return jetstream.StreamConfig{}, ErrNoStream
 	}

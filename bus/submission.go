@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // RemoveAcknowledged removes the messages from the stream of a consumer that
@@ -44,4 +46,61 @@ func (c *Conn) QueuedSubmission(ctx context.Context, filter string) (m Stored, o
 		return m, false, fmt.Errorf("submission %s: %w", filter, err)
 	}
 	return m, ok, nil
+}
+
+// QueuedSubmissions reads the newest submissions on their stream, at most n, the
+// newest first. Total is the number of all. A worker may have taken one of them:
+// its tree has a root then. The error is ErrNoStream if there is no stream of
+// submissions.
+func QueuedSubmissions(ctx context.Context, c *Conn, n int) (ms []Stored, total uint64, err error) {
+	s, err := ask(ctx, c, func(ctx context.Context) (jetstream.Stream, error) {
+		return c.js.Stream(ctx, c.cfg.Space.Name("SUBMIT"))
+	})
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, 0, ErrNoStream
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("submissions: %w", err)
+	}
+	state := s.CachedInfo().State
+	want := min(uint64(max(0, n)), state.Msgs)
+	// Submissions that were taken leave holes. Each message takes a request.
+	to := state.LastSeq + 1
+	for width := 2 * want; uint64(len(ms)) < want && to > state.FirstSeq; width *= 2 {
+		from := state.FirstSeq
+		if to-from > width {
+			from = to - width
+		}
+		window, err := submissionsIn(ctx, c, s, from, to)
+		if err != nil {
+			return nil, 0, fmt.Errorf("submissions: %w", err)
+		}
+		ms = append(ms, window...)
+		to = from
+	}
+	return ms[:min(uint64(len(ms)), want)], state.Msgs, nil
+}
+
+// submissionsIn reads the submissions with sequences of a range, the newest
+// first.
+func submissionsIn(
+	ctx context.Context, c *Conn, s jetstream.Stream, from, to uint64,
+) (ms []Stored, _ error) {
+	for from < to {
+		m, err := ask(ctx, c, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+			return s.GetMsg(ctx, from, jetstream.WithGetMsgSubject(c.cfg.Space.Submissions()))
+		})
+		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && m.Sequence >= to {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		ms = append(ms, Stored{
+			Subject: m.Subject, Seq: m.Sequence, Time: c.Clocks.stamp(m.Time), Header: m.Header, Body: m.Data,
+		})
+		from = m.Sequence + 1
+	}
+	slices.Reverse(ms)
+	return ms, nil
 }

@@ -35,8 +35,12 @@ func (c *Conn) Workers() *Workers {
 const workersTimeout = time.Second
 
 // List reads the entries of all workers. It asks once, and waits for 1 s at
-// most. There are none on a bus that no worker has used, which has no bucket.
+// most. There are none on a bus that no worker has used, which has no bucket,
+// and for a user that is Restricted.
 func (w *Workers) List(ctx context.Context) ([]Stored, error) {
+	if Restricted(w.conn) {
+		return nil, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
 	defer cancel()
 	all, _, err := w.list(ctx, "*")
@@ -59,11 +63,27 @@ func (w *Workers) Swap(ctx context.Context, worker subjects.Worker, was uint64, 
 	return w.store(ctx, worker.String(), was, entry)
 }
 
+// Answers are a worker's answers to questions.
+type Answers struct {
+	// Recall returns the answer of a model, nil if the worker does not know
+	// it.
+	Recall func(key string) []byte
+	// Work returns the work in hand, encoded: of one tree or, for the empty
+	// id, of all.
+	Work func(tree string) []byte
+}
+
 // Answer begins to answer requests to a worker, and returns: signs of life, and
-// the questions of Keeps and of Recall. The answers end with ctx.
-func (w *Workers) Answer(ctx context.Context, worker subjects.Worker, recall func(key string) []byte) error {
+// the questions of Keeps, Recall and Work. The answers end with ctx.
+func (w *Workers) Answer(ctx context.Context, worker subjects.Worker, answers Answers) error {
 	subject := w.conn.Space().Worker(worker)
-	sub, err := w.conn.nc.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond(w.answer(m, recall)) })
+	sub, err := w.conn.nc.Subscribe(subject, func(m *nats.Msg) {
+		// A client must not write to other subjects with the rights of
+		// a worker.
+		if subjects.IsInbox(m.Reply) {
+			_ = m.Respond(w.answer(m, answers))
+		}
+	})
 	if err != nil {
 		return fmt.Errorf("subscribe to %s: %w", subject, err)
 	}
@@ -74,18 +94,25 @@ func (w *Workers) Answer(ctx context.Context, worker subjects.Worker, recall fun
 // keeping is the answer of a worker that keeps a message.
 const keeping = "keeping"
 
-// recalling begins the body of a request for the answer of a model.
-const recalling = "recall "
+const (
+	// recalling begins the body of a request for the answer of a model.
+	recalling = "recall "
+	// working begins the body of a request for the work in hand.
+	working = "work "
+)
 
 // answer answers a request. One with a body asks for the answer of a model, or
 // names a delivery by the subject for its acknowledgement. The answer to one
 // without a body is the stream that keeps the worker from its work, and why.
-func (w *Workers) answer(request *nats.Msg, recall func(key string) []byte) []byte {
+func (w *Workers) answer(request *nats.Msg, answers Answers) []byte {
 	if len(request.Data) == 0 {
-		return []byte(w.conn.Health.trouble())
+		return []byte(w.conn.Health.Trouble())
 	}
 	if key, ok := strings.CutPrefix(string(request.Data), recalling); ok {
-		return recall(key)
+		return answers.Recall(key)
+	}
+	if tree, ok := strings.CutPrefix(string(request.Data), working); ok {
+		return answers.Work(tree)
 	}
 	named := &nats.Msg{Reply: string(request.Data), Sub: request.Sub}
 	if w.conn.leases.keep(named, time.Now(), w.conn.cfg.AckWait) {
@@ -114,6 +141,18 @@ func (w *Workers) Recall(ctx context.Context, worker subjects.Worker, key string
 	return answer
 }
 
+// Work asks a worker for the runs in its hand: of one tree or, for the zero Tree,
+// of all. The answer is empty if the worker is of a version that does not know the
+// question. The error is ErrNoWorker if the server knows no process of that
+// name. After any other error the worker may be alive.
+func (w *Workers) Work(ctx context.Context, worker subjects.Worker, tree subjects.Tree) ([]byte, error) {
+	answer, err := w.request(ctx, worker, []byte(working+tree.String()))
+	if errors.Is(err, nats.ErrNoResponders) {
+		err = ErrNoWorker
+	}
+	return answer, err
+}
+
 // ErrNoWorker is the error of a request to a worker without a process.
 var ErrNoWorker = errors.New("no process answers for the worker")
 
@@ -135,9 +174,12 @@ func (w *Workers) Ask(ctx context.Context, worker subjects.Worker) (trouble stri
 func (w *Workers) request(ctx context.Context, worker subjects.Worker, body []byte) (answer []byte, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
 	defer cancel()
-	m, err := w.conn.nc.RequestWithContext(ctx, w.conn.Space().Worker(worker), body)
+	subject := w.conn.Space().Worker(worker)
+	ctx, r := w.conn.inflight.begin(ctx, subject)
+	defer r.done()
+	m, err := w.conn.nc.RequestWithContext(ctx, subject, body)
 	if err != nil {
-		return nil, err
+		return nil, r.reason(err)
 	}
 	return m.Data, nil
 }

@@ -36,7 +36,7 @@ func TestIsGone(t *testing.T) {
 		server := serveT(t, ServerConfig{})
 		c, other := openT(t, Dial{Server: server}, true), openT(t, Dial{Server: server}, false)
 		answer := func(name string) {
-			none := func(string) []byte { return nil }
+			none := Answers{Recall: func(string) []byte { return nil }}
 			if err := other.Workers().Answer(t.Context(), subjects.WorkerOf(name), none); err != nil {
 				t.Error(err)
 			}

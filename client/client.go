@@ -97,6 +97,8 @@ const (
 	// pollInterval is the time between two reads of storage without a live
 	// message in between. Live messages are delivered at most once.
 	pollInterval = 2 * time.Second
+	// restrictedInterval is the same for a user that gets no live messages.
+	restrictedInterval = 200 * time.Millisecond
 	// lookupTimeout bounds the search for a tree that is not found. The
 	// server that answers a read may lag behind the stream's leader.
 	lookupTimeout = 2 * time.Second
@@ -113,6 +115,15 @@ type Client struct {
 
 // New returns a client of an open connection. The caller closes the connection.
 func New(conn *bus.Conn) *Client { return &Client{conn, history.New(conn)} }
+
+// interval is the time between two reads of storage without a live message in
+// between.
+func (c *Client) interval() time.Duration {
+	if bus.Restricted(c.conn) {
+		return restrictedInterval
+	}
+	return pollInterval
+}
 
 // describe names a run for an error message.
 func describe(r subjects.Run) string {

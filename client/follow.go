@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -199,6 +200,17 @@ func (t *tail) readNew(ctx context.Context) (ms []bus.Stored, err error) {
 			return nil, err
 		}
 	}
+	if t.fold.seq == 0 {
+		// The tree may be old. A scan would go through all messages since.
+		whole, err := bus.ReadWhole(ctx, t.c.conn, tree)
+		if err != nil {
+			return nil, err
+		}
+		ms = append(ms, slices.DeleteFunc(whole, func(m bus.Stored) bool { return m.Seq <= t.seq })...)
+		for _, m := range ms {
+			t.seq = max(t.seq, m.Seq)
+		}
+	}
 	all, err := t.c.conn.ScanUntil(ctx, tree, t.seq, minSeq)
 	for _, m := range all {
 		t.seq = max(t.seq, m.Seq)
@@ -229,7 +241,7 @@ func (t *tail) begin(ctx context.Context) ([]bus.Stored, error) {
 // wait returns when there may be something to read. Meanwhile it passes live
 // events to fn, and looks for runs without a worker.
 func (t *tail) wait(ctx context.Context) error {
-	silence := time.NewTimer(pollInterval)
+	silence := time.NewTimer(t.c.interval())
 	defer silence.Stop()
 	check := time.NewTimer(time.Until(t.stalls.next))
 	defer check.Stop()

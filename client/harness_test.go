@@ -36,6 +36,8 @@ type harness struct {
 	// stepBy; zero for never.
 	stepAt time.Time
 	stepBy time.Duration
+	// slots is the number of slots of a worker, 0 for the default.
+	slots int
 	// ends holds the functions that stop the workers and the connections.
 	ends []func()
 }
@@ -201,7 +203,7 @@ func (h *harness) connect() *bus.Conn {
 // announced. The worker runs until drain is called or the test ends.
 func (h *harness) startWorker() (drain func()) {
 	conn := h.connect()
-	w, err := agentd.New(conn, agentd.Config{Name: "w1", Open: h.models.Open, Grace: time.Second})
+	w, err := agentd.New(conn, agentd.Config{Name: "w1", Open: h.models.Open, Grace: time.Second, Slots: h.slots})
 	if err != nil {
 		h.t.Fatal(err)
 	}

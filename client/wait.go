@@ -41,7 +41,7 @@ func (c *Client) Wait(ctx context.Context, tree subjects.Tree) (run.Outcome, err
 		if err := missing.check(ctx); err != nil {
 			return run.Outcome{}, err
 		}
-		if err := pause.AtMost(ctx, pollInterval, hints); err != nil {
+		if err := pause.AtMost(ctx, c.interval(), hints); err != nil {
 			return run.Outcome{}, err
 		}
 	}

@@ -45,6 +45,8 @@ var allowedImports = map[string][]string{
 		"golang.org/x/...",
 	},
 	"bus/busbench":       {"bus", "github.com/nats-io/..."},
+	"bus/auth":           {"internal/roles", "github.com/nats-io/..."},
+	"internal/roles":     {"subjects"},
 	"internal/bustest":   {"github.com/nats-io/nats.go"}, // for tests
 	"internal/testbus":   {"bus"},                        // for tests
 	"internal/testflags": {},                             // for tests
@@ -71,9 +73,10 @@ var allowedImports = map[string][]string{
 	"internal/sandbox":   {"golang.org/x/sys/unix"},
 	"internal/ratelimit": {"bus", "internal/pause", "provider"},
 	"internal/budget":    {"subjects", "bus", "internal/pause"},
-	"internal/presence":  {"subjects", "bus", "internal/pause"},
+	"internal/presence":  {"subjects", "bus", "agentd/run", "internal/pause"},
 	"client": {
 		"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "internal/presence", "provider",
+		"golang.org/x/sync/...",
 	},
 	"agentd": {
 		"agentd/run", "internal/tool", "internal/builtin", "internal/sandbox", "internal/toolset", "internal/mcpclient",
@@ -96,6 +99,7 @@ var allowedImports = map[string][]string{
 		"agentd/run",
 		"bus",
 		"bus/busbench",
+		"client",
 		"internal/pause",
 		"configs",
 		"provider",
@@ -128,7 +132,9 @@ var allowedImports = map[string][]string{
 
 // withBelow returns the packages that the commands are built on, and more.
 func withBelow(more ...string) []string {
-	return append(more, "agentd/...", "client", "bus", "configs/...", "provider/...", "subjects", "internal/...")
+	return append(
+		more, "agentd/...", "client", "bus", "bus/auth", "configs/...", "provider/...", "subjects", "internal/...",
+	)
 }
 
 // pkg is a package of the module, as go list prints it.

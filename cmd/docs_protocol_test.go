@@ -34,6 +34,7 @@ var bodies = map[string]any{
 	"card":       agentd.Card{},
 	"worker":     presence.Entry{},
 	"held-list":  bus.HeldList{},
+	"work":       presence.Work{},
 	"start":      run.Start{},
 	"decision":   run.Call{},
 }
@@ -44,7 +45,7 @@ var tables = map[string]string{
 	"Outcome": "outcome", "Call": "call", "Log entry": "entry", "Mail": "mail", "Approval": "approval",
 	"Settlement":     "settlement",
 	"Cancel message": "end", "Start": "start", "Decision": "decision", "Tally": "tally", "Progress": "progress",
-	"Card": "card", "Worker": "worker", "Return": "return",
+	"Card": "card", "Worker": "worker", "Work in hand": "work", "Return": "return",
 }
 
 // TestProtocolPage: each body of docs/protocol.md is decoded and has no unknown

@@ -44,7 +44,8 @@ func TestFaultsApply(t *testing.T) {
 func exports(t *testing.T) map[string]string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-json=ImportPath,Export",
-		module+"/agentd", module+"/provider/catalog", module+"/cmd/internal/bench", module+"/internal/mcpserver")
+		module+"/agentd", module+"/provider/catalog", module+"/cmd/internal/bench", module+"/internal/mcpserver",
+		module+"/bus/auth")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)

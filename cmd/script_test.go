@@ -28,8 +28,10 @@ import (
 //	                               expect an exit code
 //	bus [streams]                  start a NATS server, without or with
 //	                               the streams, and set NATS_URL
-//	guarded [tls]                  start a NATS server with the users op
+//	guarded [tls|roles]            start a NATS server with the users op
 //	                               and bound, and set NATS_URL
+//	configured FILE                start a NATS server with a
+//	                               configuration file
 //	publish SUBJECT QUOTED [N:V]…  store a message, its text quoted as in
 //	                               Go, with headers
 //	delete SUBJECT N               delete the N-th message of a subject on
@@ -64,6 +66,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("EXAMPLES", examples)
+			// agentd --embedded writes there.
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
+			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Values[scriptKey{}] = &scriptEnv{processes: map[string]*process{}}
 			return nil
@@ -71,7 +76,8 @@ func TestScripts(t *testing.T) {
 		Condition: hasTmux,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end,
-			"bus": startBus, "guarded": startGuarded, "publish": publish, "delete": deleteStored, "purge": purge,
+			"bus": startBus, "guarded": startGuarded, "configured": startConfigured,
+			"publish": publish, "delete": deleteStored, "purge": purge,
 			"called": called, "ended": ended, "held": held, "word": word,
 			"freeport": freePort, "model": startModel, "asked": asked, "keep": keep,
 		},
@@ -184,7 +190,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	for _, name := range []string{
 		"PATH", "HOME", "TMPDIR", "NATS_URL", "AXE_OLLAMA_BASE_URL", "AXE_SCRIPT_DIR", "XDG_STATE_HOME",
-		"XDG_CONFIG_HOME", "XDG_DATA_HOME", "GORACE",
+		"XDG_CONFIG_HOME", "XDG_DATA_HOME", "GORACE", "NATS_USER", "NATS_PASSWORD",
 	} {
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}

@@ -158,7 +158,7 @@ func parseCall(r Run, below int, get func(name string) string) (Header, error) {
 	}
 	parent, turn, index, hasParent := r.Path.Parent()
 	if !hasParent {
-		if h.Reply != r.Space.Result(r.Agent, r.Tree) && !inbox(h.Reply) {
+		if h.Reply != r.Space.Result(r.Agent, r.Tree) && !IsInbox(h.Reply) {
 			return bad(HeaderReply, "is neither the result of this tree nor an inbox")
 		}
 		return h, nil

@@ -202,14 +202,24 @@ func (s Space) parseTree(id string, p int) (Tree, error) {
 	return t, err
 }
 
-// inboxPrefix begins every inbox of NATS.
-const inboxPrefix = "_INBOX."
+// InboxPrefix begins every inbox of NATS. A user may have inboxes that begin
+// with _INBOX_USER.
+const InboxPrefix = "_INBOX"
+
+// Inboxes is the prefix of the inboxes of one user, without a dot at its end.
+// It is empty for a name that cannot be part of a subject.
+func Inboxes(user string) string {
+	if !plain(user) {
+		return ""
+	}
+	return InboxPrefix + "_" + user
+}
 
 // CheckReply checks that an outcome may be published to a subject: a reply
 // subject of a run, a result, or an inbox of NATS. With any other subject the
 // author of a call could write anywhere with the rights of a worker.
 func (s Space) CheckReply(subject string) error {
-	if inbox(subject) {
+	if IsInbox(subject) {
 		return nil
 	}
 	a, err := s.Parse(subject)
@@ -226,11 +236,12 @@ func (s Space) CheckReply(subject string) error {
 // maxInbox is the largest length of an inbox.
 const maxInbox = 255
 
-// inbox reports whether a subject is an inbox of NATS: tokens of printable
-// ASCII, and no wildcard.
-func inbox(subject string) bool {
-	rest, ok := strings.CutPrefix(subject, inboxPrefix)
-	return ok && len(subject) <= maxInbox &&
+// IsInbox reports whether a subject is an inbox of NATS: tokens of printable
+// ASCII, and no wildcard. The first token is _INBOX, or _INBOX_ and a user.
+func IsInbox(subject string) bool {
+	first, rest, ok := strings.Cut(subject, ".")
+	user, own := strings.CutPrefix(first, InboxPrefix+"_")
+	return ok && (first == InboxPrefix || own && plain(user)) && len(subject) <= maxInbox &&
 		!strings.Contains("."+rest+".", "..") && // an empty token
 		!strings.ContainsFunc(rest, func(c rune) bool { return c <= ' ' || c > '~' || c == '*' || c == '>' })
 }

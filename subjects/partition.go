@@ -77,6 +77,9 @@ func (s Space) of(t Tree, tokens ...string) string {
 	if s.parts == 0 {
 		return s.join(tokens...)
 	}
+	if t.s == anyToken {
+		return s.any(tokens...)
+	}
 	var all [9]string
 	return s.join(append(append(all[:0], strconv.Itoa(s.PartitionOf(t))), tokens...)...)
 }

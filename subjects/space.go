@@ -123,6 +123,30 @@ func (s Space) EndsOf(t Tree, p Path) []string {
 // Calls matches the calls of one agent, except those of its tools.
 func (s Space) Calls(a Agent) string { return s.any("run", a.s, "*", "*", "call") }
 
+// RootCalls matches the calls of roots: of one agent or, for the zero Agent, of
+// all.
+func (s Space) RootCalls(a Agent) string { return s.any("run", orAny(a), "*", Root.s, "call") }
+
+// RootTimers matches the timers of the deadlines of roots: of one agent or, for
+// the zero Agent, of all. A root that has not ended has one.
+func (s Space) RootTimers(a Agent) string { return s.any("timer", orAny(a), "*", Root.s, "0") }
+
+// ResultsBy matches the outcomes of roots: of one agent or, for the zero Agent,
+// of all.
+func (s Space) ResultsBy(a Agent) string { return s.any("result", orAny(a), "*") }
+
+// RepliesOfAll matches the outcomes of all runs below a root, and the mail,
+// timers and decisions of all runs.
+func (s Space) RepliesOfAll() string { return s.any("run", "*", "*", "*", "in", "*", "*") }
+
+// orAny is the name of an agent, or the wildcard for the zero Agent.
+func orAny(a Agent) string {
+	if a.IsZero() {
+		return "*"
+	}
+	return a.s
+}
+
 // Inbound matches the messages of work under way at one agent: all messages to
 // its runs, with cancel messages, and the calls of its tools.
 func (s Space) Inbound(a Agent) []string {

@@ -24,11 +24,12 @@
 //	axe.live.run.…, axe.live.result.…                 the stored messages again
 //	axe.live.part.<agent>.<tree>.<path>              progress, not stored
 //	axe.worker.<worker>                              requests to a worker
+//	axe.read.<tree>.…                                reads of one tree
 //
 // The first token is configurable (Space). If trees are spread over several
 // streams (Space.Spread), the number of the tree's partition follows the first
-// token: axe.2.run.…. Submissions, live subjects and those of workers have no
-// such number.
+// token: axe.2.run.…. Submissions, live subjects, reads and those of workers have
+// no such number.
 package subjects
 
 import (

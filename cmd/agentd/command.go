@@ -64,10 +64,7 @@ type options struct {
 	embedded embedded
 	lease    time.Duration
 	replicas int
-	// keep is 0 to leave the age of existing streams.
-	keep time.Duration
-	// keepBytes is 0 to leave the size of existing streams.
-	keepBytes keepBytes
+	keep     cli.KeepFlags
 	// exitOnLostStream ends the process when a stream of runs is removed.
 	exitOnLostStream bool
 	// partitions is 0 to take the number of an existing bus, or 1.
@@ -95,12 +92,10 @@ func command() *cobra.Command {
 	flags.IntVar(&o.replicas, "replicas", 1, "replicas of the streams, when the worker creates them")
 	flags.IntVar(&o.partitions, "partitions", 0,
 		"number of streams over which trees are spread, when the worker creates them (default 1)")
-	flags.Var((*cli.Seconds)(&o.keep), "keep",
-		"time for which trees are kept, such as 30d; "+
-			"without it existing streams stay as they are, and new ones keep trees for 7d")
-	flags.Var(&o.keepBytes, "keep-bytes",
-		"size of all trees, such as 20GiB, from which on no new tree begins, or unlimited; "+
-			"without it existing streams stay as they are")
+	o.keep.Register(cmd)
+	// The name of --keep in earlier versions.
+	flags.Var(&o.keep.Time, "max-age", "")
+	_ = flags.MarkDeprecated("max-age", "use --keep") // the flag exists
 	flags.BoolVar(&o.exitOnLostStream, "exit-on-lost-stream", false,
 		"end with exit code 1 when a stream of runs is removed, instead of making the streams again")
 	flags.StringVar(&o.worker.Model, "model", "", "provider/model for every agent, instead of its own (env AXE_MODEL)")
@@ -110,28 +105,3 @@ func command() *cobra.Command {
 	o.log.Register(cmd, "info")
 	return cmd
 }
-
-// keepBytes is the flag --keep-bytes: a size, or unlimited.
-type keepBytes int64
-
-const unlimited = "unlimited"
-
-// String returns the value as Set reads it.
-func (k *keepBytes) String() string {
-	if *k < 0 {
-		return unlimited
-	}
-	return (*cli.Size)(k).String()
-}
-
-// Set parses a value.
-func (k *keepBytes) Set(text string) error {
-	if text == unlimited {
-		*k = -1
-		return nil
-	}
-	return (*cli.Size)(k).Set(text)
-}
-
-// Type names the type of the value in the help.
-func (*keepBytes) Type() string { return "bytes" }

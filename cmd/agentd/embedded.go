@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -26,7 +27,7 @@ func (e *embedded) register(cmd *cobra.Command) {
 	e.cmd = cmd
 	cmd.Flags().BoolVar(&e.on, "embedded", false, "run a NATS server in this process, which others may join")
 	cmd.Flags().StringVar(&e.listen, "listen", "127.0.0.1:4222",
-		"address of the embedded server, port 0 for a free port; the server does not ask for credentials")
+		"address of the embedded server on this machine, port 0 for a free port; it admits only programs of this user")
 	cmd.Flags().StringVar(&e.store, "store", "",
 		"directory of the embedded server's streams (default $XDG_STATE_HOME/axe/jetstream)")
 	cmd.Flags().StringVar(&e.sync, "sync", "always",
@@ -36,7 +37,10 @@ func (e *embedded) register(cmd *cobra.Command) {
 // check rejects flags that contradict each other.
 func (e *embedded) check(dial *cli.DialFlags) error {
 	if e.on {
-		return dial.CheckUnused()
+		if err := dial.CheckUnused(); err != nil {
+			return err
+		}
+		return e.checkListen()
 	}
 	for _, flag := range []string{"listen", "store", "sync"} {
 		if e.cmd.Flags().Changed(flag) {
@@ -51,7 +55,9 @@ func (e *embedded) serve(log *slog.Logger) (*bus.Server, error) {
 	if e.listen == "" {
 		return nil, cli.Usage("--listen must be HOST:PORT")
 	}
-	cfg := bus.ServerConfig{Listen: e.listen, StoreDir: e.store, SyncAlways: e.sync == "always", Log: log}
+	cfg := bus.ServerConfig{
+		Listen: e.listen, StoreDir: e.store, SyncAlways: e.sync == "always", Protected: true, Log: log,
+	}
 	if !cfg.SyncAlways {
 		every, err := time.ParseDuration(e.sync)
 		if err != nil || every <= 0 {
@@ -59,20 +65,49 @@ func (e *embedded) serve(log *slog.Logger) (*bus.Server, error) {
 		}
 		cfg.SyncInterval = every
 	}
+	state, err := bus.StateDir()
+	if err != nil {
+		return nil, cli.Fail(cli.CodeConfig, err)
+	}
 	if cfg.StoreDir == "" {
-		state := os.Getenv("XDG_STATE_HOME")
-		if state == "" {
-			home, err := os.UserHomeDir()
-			if err != nil {
-				return nil, cli.Usage("--store is required: there is no home directory to take a default from")
-			}
-			state = filepath.Join(home, ".local", "state")
-		}
-		cfg.StoreDir = filepath.Join(state, "axe", "jetstream")
+		cfg.StoreDir = filepath.Join(state, "jetstream")
 	}
 	server, err := bus.Serve(cfg)
 	if err != nil {
-		err = fmt.Errorf("%w; --listen names another address, --store another directory", err)
+		return nil, fmt.Errorf("%w; --listen names another address, --store another directory", err)
 	}
-	return server, err
+	fmt.Fprintf(os.Stderr, "%s: NATS server listens on %s, for programs of this user alone\n", name, server.URL())
+	own := cli.NATSContext{Description: contextDescription, URL: server.URL(), NKey: server.KeyFile}
+	if err := own.Write(contextName); err != nil {
+		log.Warn("no context for the nats CLI: its flag --nkey takes the key of the server",
+			slog.Any(keyError, err), slog.String(keyKey, server.KeyFile))
+	}
+	return server, nil
+}
+
+// The context that the nats CLI uses for the embedded server.
+const (
+	contextName        = "axe"
+	contextDescription = "the embedded server of agentd"
+)
+
+// Keys of log attributes.
+const (
+	keyCause = "cause"
+	keyError = "error"
+	keyKey   = "key"
+)
+
+// checkListen refuses an address that other machines reach. The server in this
+// process has no TLS, and one key for all.
+func (e *embedded) checkListen() error {
+	host, _, err := net.SplitHostPort(e.listen)
+	if err != nil {
+		return nil //nolint:nilerr // the server's own error is better
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return cli.Usage("--listen %s: other machines may reach this address, and the embedded server has no TLS and "+
+		"no users; use --listen 127.0.0.1:4222, or a NATS server of its own, which axe auth init configures", e.listen)
 }

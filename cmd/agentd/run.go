@@ -3,16 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
+	"time"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/cli"
 )
-
-const keyCause = "cause" // key of a log attribute
 
 // errClosed ends the worker when its connection cannot be restored.
 var errClosed = errors.New("the connection was closed for good: the server refuses the worker's credentials")
@@ -42,7 +39,6 @@ func (o *options) run(ctx context.Context) error {
 			return err
 		}
 		defer server.Close()
-		fmt.Fprintf(os.Stderr, "%s: NATS server listens on %s\n", name, server.URL())
 	}
 	cfg, err := o.dial.Config(server, log)
 	if err != nil {
@@ -71,7 +67,7 @@ func (o *options) run(ctx context.Context) error {
 // messages on them.
 func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
 	streams := bus.Provision{
-		Replicas: o.replicas, MaxAge: o.keep, MaxBytes: int64(o.keepBytes), Partitions: o.partitions,
+		Replicas: o.replicas, MaxAge: time.Duration(o.keep.Time), MaxBytes: int64(o.keep.Bytes), Partitions: o.partitions,
 		Longest: o.worker.Timeout,
 	}
 	for {
@@ -106,9 +102,8 @@ func (o *options) check() error {
 	if o.lease <= 0 {
 		return cli.Usage("--ack-wait must be positive, got %s", o.lease)
 	}
-	if o.keep < 0 || o.keep > 0 && o.keep < o.worker.Timeout {
-		return cli.Usage("--keep must be at least --timeout, or trees lose their history: got %s and %s",
-			(*cli.Seconds)(&o.keep), (*cli.Seconds)(&o.worker.Timeout))
+	if err := o.keep.Check(o.worker.Timeout); err != nil {
+		return err
 	}
 	if err := o.embedded.check(&o.dial); err != nil {
 		return err

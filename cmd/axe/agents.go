@@ -45,7 +45,7 @@ func agentsCommand() *cobra.Command {
 				return a.edit(cmd.Context(), cmd.ErrOrStderr(), args[0])
 			},
 		},
-		checkCommand(a),
+		checkCommand(a), agentsStatsCommand(),
 	)
 	return cmd
 }

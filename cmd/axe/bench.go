@@ -29,10 +29,11 @@ command removes it at the end.
 A figure with an aim is printed with the aim and a verdict. A missed aim makes
 the exit code 1. Other load on the machine changes times, but hardly the ratios.
 
-The workloads scale and agents are measured only on request. The first one makes
---runs runs on one stream, of which --waiting wait (6 minutes and 1.2 GiB of
-disk for a million), and a worker with --agents more agents than in the other
-workloads. The second one compares workers with and without --agents more.`
+The workloads scale, view and agents are measured only on request. The first one
+makes --runs runs on one stream, of which --waiting wait (6 minutes and 1.2 GiB
+of disk for a million), and a worker with --agents more agents than in the other
+workloads. view stores the messages of --runs runs, and measures axe ps and axe
+show on them. agents compares workers with and without --agents more.`
 
 	benchExamples = `  axe bench
   axe bench --only leaf,fan-out --for 10s
@@ -65,12 +66,12 @@ func benchCommand() *cobra.Command {
 	o.dial.Register(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.cfg.Only, "only", nil,
-		"workloads: "+strings.Join(bench.Names(), ", ")+" (default all but scale and agents)")
+		"workloads: "+strings.Join(bench.Names(), ", ")+" (default all but scale, view and agents)")
 	flags.Var((*cli.Seconds)(&o.cfg.For), "for", "duration of each measurement")
 	flags.IntVar(&o.cfg.Slots, "slots", 64, "slots of a worker, and runs in flight")
 	flags.Var((*cli.Seconds)(&o.cfg.Latency), "latency", "latency of the model")
 	flags.IntVar(&o.cfg.Partitions, "partitions", 1, "number of streams over which runs are spread")
-	flags.IntVar(&o.cfg.Runs, "runs", 1_000_000, "number of runs in scale")
+	flags.IntVar(&o.cfg.Runs, "runs", 1_000_000, "number of runs in scale and view")
 	flags.IntVar(&o.cfg.Waiting, "waiting", 100_000, "number of waiting runs in scale")
 	flags.IntVar(&o.cfg.Agents, "agents", 500, "number of additional agents of a worker in scale and agents")
 	flags.StringVar(&o.cfg.Profile, "profile", "", "directory for CPU and memory profiles of each process")

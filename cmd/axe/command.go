@@ -64,9 +64,11 @@ func command() *cobra.Command {
 	}
 	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), deadCommand())
 	root.AddCommand(treeCommand(submitCommand), treeCommand(cli.WaitCommand), treeCommand(cli.CancelCommand))
+	root.AddCommand(psCommand(), showCommand(), logCommand(), diffCommand(), workersCommand())
 	root.AddCommand(sendCommand(), mailCommand(), treeCommand(cli.KillCommand))
 	root.AddCommand(interruptCommand(), forkCommand(), pendingCommand(), approveCommand(), denyCommand())
 	root.AddCommand(settleCommand(), answerCommand(), mcpCommand())
+	root.AddCommand(authCommand(), busCommand(provisionCommand))
 	root.AddCommand(toolsCommand(), artifactsCommand(), artifactCommand(), forgetCommand())
 	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), benchCommand(), benchPartCommand(), versionCommand())
 	return root

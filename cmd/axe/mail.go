@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
-	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -82,7 +80,7 @@ func send(ctx context.Context, f *cli.SessionFlags, from string, args []string) 
 	if err != nil {
 		return err
 	}
-	return f.UseTarget(ctx, t, func(ses *cli.Session) error {
+	return f.UseTarget(ctx, t, func(ses *cli.Session, t cli.Target) error {
 		if err := ses.Send(ctx, t.Tree, t.Path, from, text); err != nil {
 			return err
 		}
@@ -140,7 +138,7 @@ func printMail(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Wr
 			continue
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", m.Time.Local().Format(time.DateTime),
-			cli.Printable(m.From), yesNo(m.Taken), cli.Printable(messageText(m.Mail)))
+			cli.Printable(m.From), yesNo(m.Taken), cli.Printable(cli.MailText(m.Mail)))
 	}
 	return w.Flush()
 }
@@ -154,24 +152,4 @@ type messageJSON struct {
 	Idle    bool         `json:"idle"`
 	Outcome *run.Outcome `json:"outcome,omitempty"`
 	Taken   bool         `json:"taken"`
-}
-
-// messageText returns a message as a person reads it.
-func messageText(m run.Mail) string {
-	switch {
-	case m.Outcome != nil && m.Outcome.Status == run.StatusCompleted:
-		return "(ended) " + m.Outcome.Result
-	case m.Outcome != nil:
-		return "(ended, " + string(m.Outcome.Kind) + ") " + m.Outcome.Error
-	case !m.Idle:
-		return m.Text
-	}
-	var c tool.Completion
-	switch err := json.Unmarshal([]byte(m.Text), &c); {
-	case err != nil:
-		return m.Text
-	case c.Success:
-		return "(idle) " + c.Summary
-	}
-	return "(idle, failed) " + c.Error
 }

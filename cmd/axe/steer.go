@@ -137,11 +137,11 @@ func fork(
 	if err != nil {
 		return made, err
 	}
-	task.Tree, task.Path = t.Tree, t.Path
 	if task.Prompt, err = cli.MessageText(ctx, name, task.Prompt, f.MaxBody()); err != nil {
 		return made, err
 	}
-	err = f.UseTarget(ctx, t, func(ses *cli.Session) error {
+	err = f.UseTarget(ctx, t, func(ses *cli.Session, t cli.Target) error {
+		task.Tree, task.Path = t.Tree, t.Path
 		made, err = ses.Fork(ctx, task)
 		return err
 	})

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/axebus/axe/bus"
 )
 
 const (
@@ -34,6 +36,9 @@ type Keeper struct {
 	// Recall returns the answer of a model that another worker asks for;
 	// nil if the worker does not know it.
 	Recall func(key string) []byte
+	// Work returns the work in hand: of one tree or, for the
+	// empty id, of all.
+	Work func(tree string) Work
 	// Changed is ready when the entry has changed.
 	Changed <-chan struct{}
 	// Found is called with a worker whose process this keeper has found
@@ -65,7 +70,8 @@ type Keeper struct {
 // that fails meanwhile does not end it.
 func (k *Keeper) Run(ctx context.Context) error {
 	k.giveBackPredecessor(ctx)
-	if err := k.Registry.workers.Answer(ctx, Worker{Entry: k.Entry()}.token(), k.Recall); err != nil {
+	answers := bus.Answers{Recall: k.Recall, Work: func(tree string) []byte { return encodeWork(k.Work(tree)) }}
+	if err := k.Registry.workers.Answer(ctx, Worker{Entry: k.Entry()}.token(), answers); err != nil {
 		return err
 	}
 	var keeping sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/bus"
@@ -64,8 +65,9 @@ func (c Config) OutOfRange() string {
 	for name, wrong := range map[string]bool{
 		"for": c.For <= 0, "slots": c.Slots < 1, "latency": c.Latency < 0, "replicas": c.Replicas < 1,
 		"partitions": c.Partitions < 1 || c.Partitions > bus.MostPartitions,
-		"runs":       c.Runs < 1, "waiting": c.Waiting < 1 || c.Waiting > c.Runs,
-		"agents": c.Agents < 1,
+		"runs":       c.Runs < 1,
+		"waiting":    c.Waiting < 1 || c.Waiting > c.Runs && !slices.Equal(c.Only, []string{"view"}),
+		"agents":     c.Agents < 1,
 	} {
 		if wrong {
 			return name

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -93,8 +94,14 @@ func (o processConfig) begin(ctx context.Context) (service, error) {
 	return service{}, fmt.Errorf("role must be %s, %s or %s, got %q", server, model, worker, o.Role)
 }
 
+// keyFile is the file with the key of a server of the testbed. All of its
+// processes connect with it.
+func keyFile(store string) string { return filepath.Join(store, "server.nk") }
+
 func (o processConfig) serve() (service, error) {
-	s, err := bus.Serve(bus.ServerConfig{Listen: o.Listen, StoreDir: o.StoreDir, SyncAlways: o.Sync})
+	s, err := bus.Serve(bus.ServerConfig{
+		Listen: o.Listen, StoreDir: o.StoreDir, SyncAlways: o.Sync, Protected: true, KeyFile: keyFile(o.StoreDir),
+	})
 	if err != nil {
 		return service{}, err
 	}

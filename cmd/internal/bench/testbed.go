@@ -73,7 +73,7 @@ func newTestbed(ctx context.Context, cfg Config) (_ *testbed, err error) {
 		if err = s.startServer(ctx, "127.0.0.1:0"); err != nil {
 			return s, err
 		}
-		s.dial = bus.Dial{URL: s.server.url}
+		s.dial = bus.Dial{URL: s.server.url, NKey: keyFile(s.dir)}
 	}
 	if s.model, err = s.startProcess(ctx, processConfig{Role: model, Latency: cfg.Latency}); err != nil {
 		return s, err

@@ -43,6 +43,10 @@ var workloads = []workload{
 		"scale", "a stream of many runs, some waiting, in turn with an empty one; a worker with many agents",
 		scale, true,
 	},
+	{
+		"view", "lists of trees and the drawing of one on a stream of many runs, in turn with raw reads",
+		view, true,
+	},
 	{"crash", "workers that are killed during a request, until it is repeated", crash, true},
 	{"agents", "three workers with many agents, compared with three workers with few", agentsAtWork, true},
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/axebus/axe/agentd/run"
@@ -215,7 +214,7 @@ func (s slip) perform(t *testing.T, bin string, trees int) string {
 func (s slip) make(
 	ctx context.Context, h *harness, l *load, trees int, queued *sync.WaitGroup,
 ) (noticed time.Duration, _ error) {
-	nc, err := nats.Connect(h.servers.urls())
+	nc, err := h.servers.dial()
 	if err != nil {
 		return 0, err
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/axebus/axe/internal/pause"
@@ -18,7 +17,7 @@ import (
 func (h *harness) awaitQuiet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	nc, err := nats.Connect(h.servers.urls())
+	nc, err := h.servers.dial()
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/internal/bustest"
 	"github.com/axebus/axe/internal/pause"
@@ -73,7 +71,7 @@ func restored(t *testing.T, bin string, trees int) {
 func (h *harness) loseServer(t *testing.T, node *node) (asked int, _ error) {
 	t.Helper()
 	ctx := t.Context()
-	nc, err := nats.Connect(h.servers.urls())
+	nc, err := h.servers.dial()
 	if err != nil {
 		return 0, err
 	}
@@ -95,7 +93,7 @@ func (h *harness) loseServer(t *testing.T, node *node) (asked int, _ error) {
 	if err := h.servers.up(ctx, other.nodes[0]); err != nil {
 		return 0, err
 	}
-	to, err := nats.Connect(other.urls())
+	to, err := other.dial()
 	if err != nil {
 		return 0, err
 	}

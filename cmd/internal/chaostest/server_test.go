@@ -147,6 +147,23 @@ func (s *servers) urls() string {
 	return strings.Join(all, ",")
 }
 
+// dial connects a stock client. The server in a worker admits only clients with
+// its key.
+func (s *servers) dial() (*nats.Conn, error) {
+	if s.in == nil {
+		return nats.Connect(s.urls())
+	}
+	file, err := bus.LocalKeyFile(s.nodes[0].addr())
+	if err != nil {
+		return nil, err
+	}
+	key, err := nats.NkeyOptionFromSeed(file)
+	if err != nil {
+		return nil, err
+	}
+	return nats.Connect(s.urls(), key)
+}
+
 func (n *node) addr() string { return fmt.Sprintf("127.0.0.1:%d", n.Port) }
 
 // command returns the command of a node. A worker that contains a node has a
@@ -208,7 +225,7 @@ func (s *servers) leader(ctx context.Context) (*node, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	nc, err := nats.Connect(s.urls())
+	nc, err := s.dial()
 	if err != nil {
 		return nil, err
 	}

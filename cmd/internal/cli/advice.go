@@ -15,7 +15,9 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/roles"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // advice returns a person's next step after an error, "" without one.
@@ -25,13 +27,13 @@ func advice(err error) string {
 	file, _ := errors.AsType[*configs.Error](err)
 	switch {
 	case errors.Is(err, client.ErrUnknownTree):
-		return "axe verify --all names the trees under way"
+		return "axe ps --all lists the trees"
 	case errors.Is(err, client.ErrRemoved):
 		// Workers may still write messages of this tree, so another
 		// tree must not have its id.
 		return "submit it again with another --id"
 	case errors.Is(err, client.ErrUnknownRun):
-		return "axe wait ID shows the paths of a tree's runs"
+		return "axe show ID draws a tree's runs"
 	case errors.Is(err, client.ErrEnded):
 		return "axe wait prints the outcome of the tree, and axe fork continues its conversation in a new one"
 	case errors.Is(err, client.ErrNoMail):
@@ -54,7 +56,8 @@ func advice(err error) string {
 	case errors.Is(err, bus.ErrNoStream):
 		return "agentd --agents DIR --server URL connects one"
 	case bus.Unauthorized(err):
-		return "--user, --token, --creds or --nkey names a user that the server knows"
+		return "--user, --token, --creds or --nkey names a user that the server knows; " +
+			"agentd --embedded admits only programs of its own user"
 	case errors.Is(err, bus.ErrCredentials):
 		return "--creds names a file with a user's JWT and seed, as nsc generate creds writes it, " +
 			"and --nkey one with a seed"
@@ -66,10 +69,33 @@ func advice(err error) string {
 		return "--server names another server, and agentd --agents DIR --embedded starts one"
 	case untrusted:
 		return "--tls-ca names a file with the authorities to trust"
+	case errors.Is(err, bus.ErrNoReader):
+		return "agentd --agents DIR --server URL starts a worker; or give this user the permission" + rolesWith(err)
 	case bus.Forbidden(err):
-		return "the server does not let this user do that: connect as another user, or give this one the permission"
+		return "the server does not let this user do that: connect as another user, or give this one the permission" +
+			rolesWith(err)
 	}
 	return ""
+}
+
+// rolesWith names the roles that have the subject of a violation, in the words
+// of the server.
+func rolesWith(err error) string {
+	_, rest, _ := strings.Cut(err.Error(), `for Publish to "`)
+	subject, _, ok := strings.Cut(rest, `"`)
+	prefix, _, _ := strings.Cut(subject, ".")
+	space, bad := subjects.NewSpace(prefix)
+	if bad != nil {
+		space = subjects.Space{} // the subject is one of NATS itself
+	}
+	var names []string
+	for _, r := range roles.Allowing(roles.Scope{Space: space}, subject) {
+		names = append(names, string(r))
+	}
+	if !ok || len(names) == 0 {
+		return ""
+	}
+	return "; roles that have it: " + strings.Join(names, ", ")
 }
 
 // hint returns a person's next step after a failed outcome, "" without one.
@@ -137,20 +163,25 @@ func Explain(ctx context.Context, conn *bus.Conn, err error, o run.Outcome) erro
 // nearestAgent returns the agent on the bus with the most similar name. It
 // returns "" if no name is similar, or if the bus does not answer.
 func nearestAgent(ctx context.Context, conn *bus.Conn, agent string) string {
+	return configs.Nearest(agentsOn(ctx, conn), agent)
+}
+
+// agentsOn returns the agents that workers have announced and that can be
+// called. It returns none if the bus does not answer.
+func agentsOn(ctx context.Context, conn *bus.Conn) (names []string) {
 	dir, err := conn.Directory(ctx)
 	if err != nil {
-		return ""
+		return nil
 	}
 	cards, err := dir.All(ctx)
 	if err != nil {
-		return ""
+		return nil
 	}
-	var names []string
 	for _, value := range cards {
 		var c agentd.Card
 		if json.Unmarshal(value, &c) == nil && c.CallProblem() == "" {
 			names = append(names, c.Name)
 		}
 	}
-	return configs.Nearest(names, agent)
+	return names
 }

@@ -295,7 +295,7 @@ func TestSeconds(t *testing.T) {
 		0: "0.0s", 1540 * time.Millisecond: "1.5s", 61 * time.Second: "1m01s",
 		3 * time.Hour: "3h00m", 100 * time.Hour: "100h00m",
 	} {
-		if got := seconds(d); got != want {
+		if got := ShortTime(d); got != want {
 			t.Errorf("%v: got %s, want %s", d, got, want)
 		}
 	}
@@ -317,16 +317,16 @@ func TestSecondsString(t *testing.T) {
 // TestAdvice: an error that a person can act on has a next step.
 func TestAdvice(t *testing.T) {
 	for want, err := range map[string]error{
-		"axe verify --all": fmt.Errorf("x: %w", client.ErrUnknownTree),
-		"another --id":     fmt.Errorf("x: %w", client.ErrRemoved),
-		"axe wait ID":      client.ErrUnknownRun,
-		"axe pending":      client.ErrNotHeld,
-		"the calls that":   client.ErrNothingToSettle,
-		"axe interrupt":    client.ErrNoMail,
-		"axe dead list":    client.ErrUnknownDeadLetter,
-		"--embedded":       fmt.Errorf("connect: %w: %w", &noServerError{time.Second}, errors.New("refused")),
-		"--tls-ca":         &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
-		"the permission":   fmt.Errorf("stream: %w", nats.ErrPermissionViolation),
+		"axe ps --all":   fmt.Errorf("x: %w", client.ErrUnknownTree),
+		"another --id":   fmt.Errorf("x: %w", client.ErrRemoved),
+		"axe show ID":    client.ErrUnknownRun,
+		"axe pending":    client.ErrNotHeld,
+		"the calls that": client.ErrNothingToSettle,
+		"axe interrupt":  client.ErrNoMail,
+		"axe dead list":  client.ErrUnknownDeadLetter,
+		"--embedded":     fmt.Errorf("connect: %w: %w", &noServerError{time.Second}, errors.New("refused")),
+		"--tls-ca":       &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
+		"the permission": fmt.Errorf("stream: %w", nats.ErrPermissionViolation),
 	} {
 		if got := advice(err); !strings.Contains(got, want) {
 			t.Errorf("%v: got %q, want %s in it", err, got, want)

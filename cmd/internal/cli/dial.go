@@ -58,6 +58,11 @@ func (d *DialFlags) tls() []setting {
 	}
 }
 
+func (d *DialFlags) inbox() []setting {
+	const help = "first token of the subjects of answers, default _INBOX_USER"
+	return []setting{{"inbox-prefix", "NATS_INBOX_PREFIX", help, &d.dial.InboxPrefix}}
+}
+
 func (d *DialFlags) space() []setting {
 	return []setting{{"prefix", "AXE_PREFIX", "first token of all subjects, default axe", &d.prefix}}
 }
@@ -65,16 +70,17 @@ func (d *DialFlags) space() []setting {
 // Register adds the flags to a command and all below it.
 func (d *DialFlags) Register(cmd *cobra.Command) {
 	d.cmd = cmd
-	for _, s := range slices.Concat(d.address(), d.credentials(), d.tls(), d.space()) {
+	for _, s := range slices.Concat(d.address(), d.credentials(), d.inbox(), d.tls(), d.space()) {
 		cmd.PersistentFlags().StringVar(s.value, s.flag, "", fmt.Sprintf("%s (env %s)", s.help, s.env))
 	}
 	cmd.PersistentFlags().Var(&d.maxBody, "max-body", "largest task or answer")
+	_ = cmd.RegisterFlagCompletionFunc("context", completeContext) // the flag exists
 }
 
 // CheckUnused returns an error if the command line has a connection flag. It is
 // for commands that use a server in their own process.
 func (d *DialFlags) CheckUnused() error {
-	for _, s := range slices.Concat(d.address(), d.credentials(), d.tls()) {
+	for _, s := range slices.Concat(d.address(), d.credentials(), d.inbox(), d.tls()) {
 		if d.cmd.PersistentFlags().Changed(s.flag) {
 			return Usage("--%s does not apply to the server in this process", s.flag)
 		}
@@ -84,6 +90,14 @@ func (d *DialFlags) CheckUnused() error {
 
 // MaxBody returns the bound of a body in bytes, 0 if the flag is not set.
 func (d *DialFlags) MaxBody() int64 { return int64(d.maxBody) }
+
+// Prefix is the first token of all subjects, "" for the default.
+func (d *DialFlags) Prefix() string {
+	if d.changed(d.space()) {
+		return d.prefix
+	}
+	return os.Getenv("AXE_PREFIX")
+}
 
 // Explicit reports whether the command line itself names a server.
 func (d *DialFlags) Explicit() bool { return d.changed(d.address()) }
@@ -97,7 +111,7 @@ func (d *DialFlags) changed(group []setting) bool {
 func (d *DialFlags) Config(server *bus.Server, log *slog.Logger) (bus.Config, error) {
 	groups := [][]setting{d.space()}
 	if server == nil {
-		groups = append(groups, d.address(), d.credentials(), d.tls())
+		groups = append(groups, d.address(), d.credentials(), d.inbox(), d.tls())
 	}
 	for _, group := range groups {
 		if d.changed(group) {
@@ -159,7 +173,8 @@ const streamsTimeout = 3 * time.Second
 func Ready(ctx context.Context, conn *bus.Conn) error {
 	for begin := time.Now(); ; {
 		err := conn.Provisioned(ctx)
-		if !errors.Is(err, bus.ErrNoStream) || time.Since(begin) > streamsTimeout {
+		waits := errors.Is(err, bus.ErrNoStream) || errors.Is(err, bus.ErrNoReader)
+		if !waits || time.Since(begin) > streamsTimeout {
 			return err
 		}
 		if err := pause.For(ctx, streamsTimeout/10); err != nil {

@@ -60,4 +60,7 @@ func (l *LogFlags) Logger(w io.Writer, terminal bool) (*slog.Logger, error) {
 // Terminal reports whether f is a terminal.
 func Terminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
+// Colour reports whether text on f may have colours.
+func Colour(f *os.File) bool { return Terminal(f) && colour() }
+
 func colour() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }

@@ -19,6 +19,7 @@ const (
 func (o *Output) Register(cmd *cobra.Command, help string) {
 	*o = outputText
 	cmd.Flags().VarP(o, "output", "o", help)
+	_ = cmd.RegisterFlagCompletionFunc("output", completeWords("text", "json")) // the flag exists
 	cmd.Flags().VarPF((*jsonAlias)(o), "json", "", "the same as -o json").NoOptDefVal = "true"
 }
 

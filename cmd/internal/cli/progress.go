@@ -197,7 +197,7 @@ func (v *View) Summarise(tree subjects.Tree, o run.Outcome) {
 	}
 	took := time.Duration(o.DurationMS) * time.Millisecond
 	fmt.Fprintf(v.screen, "%s: tree %s: %s, %s tokens, %s\n",
-		v.name, tree, runs, count(tokens(o.Subtree.Usage)), seconds(took))
+		v.name, tree, runs, Count(tokens(o.Subtree.Usage)), ShortTime(took))
 }
 
 func (v *View) event(e client.Event) {

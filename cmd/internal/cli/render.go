@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/axebus/axe/subjects"
 )
 
 // Frame is the part of a drawing that does not come from the tree.
@@ -18,20 +21,29 @@ type Frame struct {
 	// Height is the maximum number of lines. Zero: unbounded.
 	Height int
 	Colour bool
+	// Top is the run that is drawn with all runs below it. Zero: the root.
+	Top subjects.Path
+	// Details adds to each run its model and its retries, and says why a run
+	// that has not ended is where it is.
+	Details bool
 }
 
 // Lines draws the tree, one run a line. A tree that is higher than the frame is
 // drawn without the runs that are done. If it is still too high, it loses its
 // last lines.
 func (t *Tree) Lines(f Frame) []string {
-	if t.root == nil {
+	top := t.root
+	if !f.Top.IsZero() {
+		top = t.nodes[f.Top]
+	}
+	if top == nil {
 		return nil
 	}
-	d := &drawing{frame: f}
-	d.draw(t.root, "", "", false)
+	d := &drawing{tree: t, frame: f}
+	d.draw(top, "", "", false)
 	if f.Height > 0 && len(d.lines) > f.Height {
-		d = &drawing{frame: f, hideDone: true}
-		d.draw(t.root, "", "", false)
+		d = &drawing{tree: t, frame: f, hideDone: true}
+		d.draw(top, "", "", false)
 	}
 	if n := len(d.lines); f.Height > 0 && n > f.Height {
 		more := d.start("… "+strconv.Itoa(n-f.Height+1)+" more", mark{})
@@ -41,6 +53,7 @@ func (t *Tree) Lines(f Frame) []string {
 }
 
 type drawing struct {
+	tree     *Tree
 	frame    Frame
 	hideDone bool
 	lines    []string
@@ -84,6 +97,9 @@ const (
 // left. Where these are few, the last numbers go first.
 func (d *drawing) run(n *node, prefix string, cancelled bool) string {
 	mark, status := n.status(d.frame.Now, cancelled)
+	if d.frame.Details && n.needsReason() {
+		status = cmp.Or(d.tree.why(n, d.frame.Now), status)
+	}
 	l := d.start(prefix, mark)
 	name := Printable(n.agent)
 	if name == "" && n.refusal == "" {
@@ -97,6 +113,9 @@ func (d *drawing) run(n *node, prefix string, cancelled bool) string {
 	l.add(dim, " ", address)
 	l.add(dim, "  ", Printable(status))
 	numbers := n.numbers(d.frame.Now)
+	if d.frame.Details {
+		numbers = append(numbers, n.details()...)
+	}
 	room := min(minTask, cells(n.task))
 	for len(numbers) > 0 && room > 0 && cells(strings.Join(numbers, " "))+len("    ")+room > l.room {
 		numbers = numbers[:len(numbers)-1]
@@ -123,13 +142,27 @@ func (n *node) address() string {
 func (n *node) numbers(now time.Time) []string {
 	var all []string
 	if took := n.duration(now); took > 0 {
-		all = append(all, seconds(took))
+		all = append(all, ShortTime(took))
 	}
 	if used := n.tokens(); used > 0 {
-		all = append(all, count(used)+" tok")
+		all = append(all, Count(used)+" tok")
 	}
 	if n.worker != "" {
 		all = append(all, Printable(n.worker))
+	}
+	return all
+}
+
+// details returns the run's model and its retries, without those that are not
+// known.
+func (n *node) details() (all []string) {
+	if n.model != "" {
+		all = append(all, Printable(n.model))
+	}
+	if retries := n.retries + n.state.Turns.Retries(); retries == 1 {
+		all = append(all, "1 retry")
+	} else if retries > 1 {
+		all = append(all, strconv.Itoa(retries)+" retries")
 	}
 	return all
 }
@@ -233,8 +266,8 @@ const (
 	cyan   = "36"
 )
 
-// count returns a number in a few characters.
-func count(n int) string {
+// Count returns a number in a few characters.
+func Count(n int) string {
 	switch {
 	case n < 1000:
 		return strconv.Itoa(n)
@@ -244,7 +277,8 @@ func count(n int) string {
 	return fmt.Sprintf("%.1fM", float64(n)/1e6)
 }
 
-func seconds(d time.Duration) string {
+// ShortTime formats a time span in a few characters.
+func ShortTime(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%.1fs", d.Seconds())

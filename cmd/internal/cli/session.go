@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -37,6 +38,7 @@ const (
 
 // Register adds the flags to a command and all below it.
 func (f *SessionFlags) Register(cmd *cobra.Command) {
+	f.Complete(cmd)
 	f.dial.Register(cmd)
 	f.log.Register(cmd, "warn")
 	f.connectTimeout = Seconds(ConnectTimeout)
@@ -88,12 +90,56 @@ func (f *SessionFlags) UseRun(ctx context.Context, args []string, fn func(*Sessi
 	if err != nil {
 		return err
 	}
-	return f.UseTarget(ctx, t, func(ses *Session) error { return fn(ses, t) })
+	return f.UseTarget(ctx, t, fn)
 }
 
-// UseTarget is Use with the key of t in the error of an unknown tree.
-func (f *SessionFlags) UseTarget(ctx context.Context, t Target, fn func(*Session) error) error {
-	return f.Use(ctx, func(ses *Session) error { return t.withKey(fn(ses)) })
+// UseTarget is Use for a command about a run. The id of its tree may be
+// shortened. The error of an unknown tree has the key of t.
+func (f *SessionFlags) UseTarget(ctx context.Context, t Target, fn func(*Session, Target) error) error {
+	return f.Use(ctx, func(ses *Session) error {
+		named, err := ses.resolve(ctx, t, !f.Looks)
+		if err != nil {
+			return err
+		}
+		return t.withKey(fn(ses, named))
+	})
+}
+
+// Target reads a tree's id, which may be shortened, for a command that only
+// looks.
+func (s *Session) Target(ctx context.Context, id string) (Target, error) {
+	t, err := ParseTarget(id)
+	if err != nil {
+		return t, err
+	}
+	return s.resolve(ctx, t, false)
+}
+
+// resolve completes a shortened id. Made is true for a command that changes
+// something: only an id that axe has made may be shortened there.
+func (s *Session) resolve(ctx context.Context, t Target, made bool) (Target, error) {
+	if t.key == "" || t.Tree.String() != t.key {
+		return t, nil // all trees, or a key that is no id
+	}
+	tree, err := s.Resolve(ctx, t.Tree, made)
+	t.Tree = tree
+	if _, ambiguous := errors.AsType[*client.AmbiguousError](err); ambiguous {
+		return t, Usage("%w", err)
+	}
+	return t, err
+}
+
+// Prefix is the first token of all subjects, "" for the default.
+func (f *SessionFlags) Prefix() string { return f.dial.Prefix() }
+
+// Connect opens a connection to a bus that may have no streams. The caller
+// closes it.
+func (f *SessionFlags) Connect(ctx context.Context, log *slog.Logger) (*bus.Conn, error) {
+	cfg, err := f.dial.Config(nil, log)
+	if err != nil {
+		return nil, err
+	}
+	return Open(ctx, cfg, time.Duration(f.connectTimeout))
 }
 
 func (f *SessionFlags) open(ctx context.Context) (*Session, error) {

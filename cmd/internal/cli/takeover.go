@@ -31,9 +31,9 @@ func (t takeover) String() string {
 		return ""
 	}
 	if t.drained {
-		return ", handed on by " + t.from + " (drained) after " + seconds(t.after)
+		return ", handed on by " + t.from + " (drained) after " + ShortTime(t.after)
 	}
-	return ", taken over from " + t.from + " after " + seconds(t.after)
+	return ", taken over from " + t.from + " after " + ShortTime(t.after)
 }
 
 // noteTakeover compares the worker of an event with the worker that has

@@ -36,6 +36,11 @@ type node struct {
 	// that the state does not have yet.
 	progress run.Progress
 	worker   string
+	// model is the model of the run, empty if it is not known.
+	model string
+	// retries is the number of failed requests that were made again, of a
+	// run that has ended.
+	retries int
 	// request is the last request to the run's model that is known.
 	request  request
 	takeover takeover
@@ -112,6 +117,9 @@ func (n *node) update(s run.State) {
 		n.wasIdle = s.Phase == run.Idle
 	}
 	n.state = s
+	if start := s.Start(); start != nil {
+		n.model = start.Model
+	}
 }
 
 // report keeps a live report, unless it is late.
@@ -158,6 +166,7 @@ func (n *node) end(o run.Outcome) {
 	case o.Kind == run.KindCancelled || o.Kind == run.KindTimeout:
 		n.ended.mark = markCut
 	}
+	n.model, n.retries = cmp.Or(o.Model, n.model), o.Retries
 	n.state = run.State{}
 }
 

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +16,12 @@ import (
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
+
+// TestMain makes the local time UTC, for the times of day in the scripts.
+func TestMain(m *testing.M) {
+	time.Local = time.UTC
+	os.Exit(m.Run())
+}
 
 // TestTree folds messages and draws the tree after them. In the scripts
 //
@@ -49,9 +57,9 @@ import (
 // tools that the run was started with. The text of a supervisor's reply is its
 // verdict.
 //
-// "draw [now=SECONDS] [width=N] [height=N] [tick=N] [colour]" draws the tree.
-// Tick is the position of the spinner. go test -rewrite writes the output into
-// the scripts.
+// "draw [now=SECONDS] [width=N] [height=N] [tick=N] [colour] [details]" draws
+// the tree. Tick is the position of the spinner. "why PATH now=SECONDS" says why
+// a run is where it is. go test -rewrite writes the output into the scripts.
 func TestTree(t *testing.T) {
 	datadriven.Walk(t, "testdata/tree", func(t *testing.T, path string) {
 		t.Helper()
@@ -73,7 +81,7 @@ func TestTree(t *testing.T) {
 				}
 				return out.String()
 			case "draw":
-				f := Frame{Colour: d.HasArg("colour")}
+				f := Frame{Colour: d.HasArg("colour"), Details: d.HasArg("details")}
 				now := 0
 				numbers := map[string]*int{"now": &now, "width": &f.Width, "height": &f.Height, "tick": &f.Tick}
 				for name, value := range numbers {
@@ -83,6 +91,15 @@ func TestTree(t *testing.T) {
 				}
 				f.Now = time.Unix(int64(now), 0)
 				return strings.ReplaceAll(strings.Join(tree.Lines(f), "\n")+"\n", "\x1b", "ESC")
+			}
+			if d.Cmd == "why" {
+				now := 0
+				d.ScanArgs(t, "now", &now)
+				path, err := subjects.ParsePath(d.CmdArgs[0].Key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return cmp.Or(tree.Why(path, time.Unix(int64(now), 0)), "nothing") + "\n"
 			}
 			t.Fatalf("unknown command %s", d.Cmd)
 			return ""

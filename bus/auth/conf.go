@@ -1,0 +1,70 @@
+package auth
+
+import (
+	"bytes"
+	"text/template"
+)
+
+// confText is the configuration of a server. Strings are quoted as the server
+// reads them.
+var confText = template.Must(template.New(ConfFile).Parse(`
+# A NATS server for axe, made by axe auth init. It has no secret but the key of
+# its certificate, which is in a file of its own.
+
+# Clients connect here. Other machines reach it if the host is 0.0.0.0, or the
+# address of a network.
+listen: {{printf "%q" .Listen}}
+server_name: axe
+
+# Bodies beyond this size go into the object store.
+max_payload: {{.MaxPayload}}
+
+# Every client needs TLS. Clients trust the authority that signed cert_file.
+tls {
+  cert_file: {{printf "%q" .CertFile}}
+  key_file: {{printf "%q" .KeyFile}}
+  timeout: 5
+}
+
+# The streams. max_file_store is the most bytes on disk. When it is reached,
+# workers wait, and submissions are refused. Streams keep messages for a week by
+# default: see axe provision --max-age. sync_interval: always makes each
+# acknowledged write survive a power cut, for some 0.3 ms a write.
+jetstream {
+  store_dir: {{printf "%q" .StoreDir}}
+  max_file_store: {{.MaxStore}}
+  sync_interval: always
+}
+
+# Users are in JWTs that an account has signed, and their permissions with them.
+# The server needs no restart for a new user. In keys/, operator.nk signs
+# accounts, submitters.nk submitters, and account.nk all other users: keep them
+# where no server and no worker is.
+operator: {{.Operator}}
+system_account: {{.Sys.Public}}
+resolver: MEMORY
+resolver_preload: {
+  # {{.Main.Name}}: the streams, workers, operators, observers
+  {{.Main.Public}}: {{.Main.JWT}}
+  # {{.Guests.Name}}: submitters. They reach nothing but axe.submit and axe.read
+  # of the other account, and no stream gets an answer in their name.
+  {{.Guests.Public}}: {{.Guests.JWT}}
+  # {{.Sys.Name}}: for the operators of the server itself
+  {{.Sys.Public}}: {{.Sys.JWT}}
+}
+
+# A monitoring port tells everyone who reaches it about the server. Leave it off,
+# or let it listen on this machine alone.
+# http: "127.0.0.1:8222"
+`))
+
+// conf returns the configuration of the server.
+func (s *system) conf() ([]byte, error) {
+	var b bytes.Buffer
+	err := confText.Execute(&b, struct {
+		Config
+		Operator          string
+		Main, Guests, Sys account
+	}{s.Config, s.operatorJWT, s.main, s.guests, s.sys})
+	return bytes.TrimSpace(b.Bytes()), err
+}

@@ -1,0 +1,75 @@
+package bus
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// A user with inboxes of its own cannot be overheard: permissions of other
+// users leave them out.
+
+// inboxes returns the prefix of the connection's inboxes, "" for the library's
+// own. Guessed says that it follows from the user's name, which the server may
+// not expect.
+func (d Dial) inboxes() (prefix string, guessed bool) {
+	switch {
+	case d.InboxPrefix != "":
+		return d.InboxPrefix, false
+	case d.sharesInbox || d.Server != nil:
+		return "", false
+	case d.User != "":
+		prefix = subjects.Inboxes(d.User)
+	case d.Creds != "":
+		prefix = subjects.Inboxes(credsName(d.Creds))
+	}
+	return prefix, prefix != ""
+}
+
+// credsName returns the name in the JWT of a creds file, "" if it cannot be
+// read. The connection itself says then why.
+func credsName(file string) string {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	jwt, err := nkeys.ParseDecoratedJWT(content)
+	if err != nil {
+		return ""
+	}
+	parts := strings.Split(jwt, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return ""
+	}
+	var claims struct {
+		Name string `json:"name"`
+	}
+	_ = json.Unmarshal(payload, &claims)
+	return claims.Name
+}
+
+// mayReceive reports whether the user may subscribe to the connection's
+// inboxes. The server reports a violation before it answers the flush.
+func mayReceive(nc *nats.Conn) bool {
+	sub, err := nc.SubscribeSync(nc.NewInbox())
+	if err != nil {
+		return true // the connection is gone: its user finds out
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if nc.FlushTimeout(answerTimeout) != nil {
+		return true
+	}
+	_, err = sub.NextMsg(1)
+	return !errors.Is(err, nats.ErrPermissionViolation)
+}

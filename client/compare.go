@@ -1,0 +1,136 @@
+package client
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// Parting is a place at which two trees part: their conversations are the same
+// before it.
+type Parting struct {
+	Path subjects.Path `json:"path"`
+	// A and B are the first messages that differ. One of them is nil if the
+	// conversation of its tree ends before.
+	A *Message `json:"a"`
+	B *Message `json:"b"`
+}
+
+// Compare returns the places at which two trees part. It compares the
+// conversations of the roots, message by message, without times, workers,
+// models and tokens. Where the results of a call differ it goes on with the
+// conversations of the runs that the call made. So a parting is where a
+// difference begins: its consequences are left out. There are several if
+// calls of one turn differ.
+func Compare(a, b *Snapshot) []Parting {
+	c := comparison{conversationsOf(a), conversationsOf(b)}
+	return c.run(subjects.Root)
+}
+
+// comparison has the conversations of two trees by path.
+type comparison struct{ a, b map[subjects.Path][]Message }
+
+// run compares the conversations of one run.
+func (c comparison) run(path subjects.Path) (all []Parting) {
+	a, b := c.a[path], c.b[path]
+	for i := range max(len(a), len(b)) {
+		if i >= len(a) || i >= len(b) {
+			if len(all) > 0 {
+				return all
+			}
+			return []Parting{{path, at(a, i), at(b, i)}}
+		}
+		if a[i].sameAs(b[i]) {
+			continue
+		}
+		sameCall := a[i].Role == RoleResult && b[i].Role == RoleResult && a[i].From == b[i].From
+		if !sameCall {
+			if len(all) == 0 {
+				all = append(all, Parting{path, at(a, i), at(b, i)})
+			}
+			return all
+		}
+		below, err := subjects.ParsePath(a[i].From)
+		var deeper []Parting
+		if err == nil && below != path {
+			deeper = c.run(below)
+		}
+		if len(deeper) == 0 {
+			deeper = []Parting{{path, at(a, i), at(b, i)}}
+		}
+		all = append(all, deeper...)
+	}
+	return all
+}
+
+func at(ms []Message, i int) *Message {
+	if i < len(ms) {
+		return &ms[i]
+	}
+	return nil
+}
+
+// conversationsOf returns the conversations of a tree by path. The order of a
+// turn's results is that of its calls: they may arrive in any order.
+func conversationsOf(s *Snapshot) map[subjects.Path][]Message {
+	var cs Conversations
+	all := map[subjects.Path][]Message{}
+	turns := map[subjects.Path]int{}
+	for _, e := range s.Events {
+		for _, m := range cs.Messages(e) {
+			path := m.Run.Path
+			if m.Role == RoleNote {
+				continue // it follows from the times
+			}
+			if m.Turn == 0 {
+				m.Turn = turns[path]
+			}
+			turns[path] = max(turns[path], m.Turn)
+			all[path] = append(all[path], m)
+		}
+	}
+	for _, ms := range all {
+		slices.SortStableFunc(ms, func(a, b Message) int {
+			if a.Role != RoleResult || b.Role != RoleResult || a.Turn != b.Turn {
+				return cmp.Compare(a.Turn, b.Turn)
+			}
+			x, errX := subjects.ParsePath(a.From)
+			y, errY := subjects.ParsePath(b.From)
+			if errX != nil || errY != nil {
+				return 0
+			}
+			return ComparePaths(x, y)
+		})
+	}
+	return all
+}
+
+// sameAs reports whether two messages say the same.
+func (m Message) sameAs(o Message) bool {
+	return m.Role == o.Role && m.Turn == o.Turn && m.Text == o.Text && m.From == o.From && m.Name == o.Name &&
+		m.Decision == o.Decision && m.Failed == o.Failed && m.Kind == o.Kind &&
+		slices.EqualFunc(m.Calls, o.Calls, MessageCall.sameAs)
+}
+
+func (c MessageCall) sameAs(o MessageCall) bool {
+	return c.Tool == o.Tool && c.Error == o.Error && slices.Equal(c.Paths, o.Paths) &&
+		sameJSON(c.Arguments, o.Arguments)
+}
+
+// sameJSON reports whether two JSON texts have the same value.
+func sameJSON(a, b json.RawMessage) bool {
+	normal := func(text json.RawMessage) string {
+		var v any
+		if json.Unmarshal(text, &v) != nil {
+			return string(text)
+		}
+		out, err := json.Marshal(v)
+		if err != nil {
+			return string(text)
+		}
+		return string(out)
+	}
+	return normal(a) == normal(b)
+}

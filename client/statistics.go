@@ -1,0 +1,99 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// AgentStatistics counts the runs of one agent that have ended.
+type AgentStatistics struct {
+	Agent string `json:"agent"`
+	// Runs is the number of runs, and Failed the number of those that have
+	// failed.
+	Runs   int `json:"runs"`
+	Failed int `json:"failed"`
+	// P50 and P95 are quantiles of the time from the call to the outcome.
+	P50 time.Duration `json:"p50_ns"`
+	P95 time.Duration `json:"p95_ns"`
+	// ModelMS is the time of all requests to the model, in milliseconds.
+	ModelMS int64          `json:"model_ms"`
+	Usage   provider.Usage `json:"usage"`
+
+	took []time.Duration
+}
+
+// maxOutcomes bounds the outcomes that Statistics reads.
+const maxOutcomes = 50_000
+
+// Statistics counts the runs that have ended since a time, by agent, sorted by
+// name. It reads the newest 50,000 outcomes at most: then all is false.
+func Statistics(ctx context.Context, c *Client, since time.Time) (stats []AgentStatistics, all bool, err error) {
+	if err := c.conn.Provisioned(ctx); err != nil {
+		return nil, false, err
+	}
+	space := c.conn.Space()
+	byAgent := map[string]*AgentStatistics{}
+	all = true
+	for _, filter := range []string{space.ResultsBy(subjects.Agent{}), space.RepliesOfAll()} {
+		read := 0
+		for m, err := range bus.Newest(ctx, c.conn, filter, time.Time{}) {
+			if err != nil {
+				return nil, false, err
+			}
+			if m.Time.Before(since) {
+				break
+			}
+			if read++; read > maxOutcomes {
+				all = false
+				break
+			}
+			at, err := space.Parse(m.Subject)
+			if err != nil || at.Kind != subjects.Result && at.Kind != subjects.Reply {
+				continue
+			}
+			body, err := c.runs.Load(ctx, m)
+			if err != nil {
+				return nil, false, err
+			}
+			if o, err := run.DecodeOutcome(body); err == nil && o.Tool == "" {
+				add(byAgent, o)
+			}
+		}
+	}
+	for _, s := range byAgent {
+		s.finish()
+		stats = append(stats, *s)
+	}
+	slices.SortFunc(stats, func(a, b AgentStatistics) int { return strings.Compare(a.Agent, b.Agent) })
+	return stats, all, nil
+}
+
+// add counts an outcome.
+func add(byAgent map[string]*AgentStatistics, o run.Outcome) {
+	s := byAgent[o.Agent]
+	if s == nil {
+		s = &AgentStatistics{Agent: o.Agent}
+		byAgent[o.Agent] = s
+	}
+	s.Runs++
+	if o.Status != run.StatusCompleted && o.Reason != run.ReasonParentAnswered {
+		s.Failed++
+	}
+	s.ModelMS += o.ModelMS
+	s.Usage = s.Usage.Add(o.Usage)
+	s.took = append(s.took, time.Duration(o.DurationMS)*time.Millisecond)
+}
+
+// finish computes the quantiles.
+func (s *AgentStatistics) finish() {
+	slices.Sort(s.took)
+	s.P50 = s.took[(len(s.took)-1)/2]
+	s.P95 = s.took[(len(s.took)-1)*95/100]
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/cmd/internal/cli"
+)
+
+const (
+	statsLong = `Count the runs of each agent that have ended in the last day, or in the time of
+--since. The list has the number of runs, the number of those that failed, and
+the time from the call to the outcome, with all waiting: half of the runs took
+at most P50, and 19 in 20 at most P95. It has the time of the requests to the
+model and the tokens too. Runs of all levels of all trees count, without the
+runs below them.
+
+--sort p95 lists the slowest agent first, failed the one that failed most, runs
+and tokens the one with the most. The command reads the newest 100,000 outcomes
+at most, and says so on stderr if there are more.
+
+-o json prints an object a line: agent, runs, failed, p50_ns, p95_ns, model_ms
+and usage.`
+
+	statsExamples = `  axe agents stats
+  axe agents stats --since 1h --sort failed
+  axe agents stats --sort tokens -o json | jq -r .agent`
+)
+
+// statsOptions holds the flags of axe agents stats.
+type statsOptions struct {
+	session cli.SessionFlags
+	since   cli.Seconds
+	sort    string
+}
+
+// statsOrders are the orders of --sort. The first agent of a list has the most.
+var statsOrders = map[string]func(s client.AgentStatistics) int64{
+	"p95":    func(s client.AgentStatistics) int64 { return int64(s.P95) },
+	"failed": func(s client.AgentStatistics) int64 { return int64(s.Failed) },
+	"runs":   func(s client.AgentStatistics) int64 { return int64(s.Runs) },
+	"tokens": func(s client.AgentStatistics) int64 { return int64(s.Usage.InputTokens + s.Usage.OutputTokens) },
+}
+
+func agentsStatsCommand() *cobra.Command {
+	o := &statsOptions{session: cli.SessionFlags{Name: name, Looks: true}, since: cli.Seconds(24 * time.Hour)}
+	cmd := &cobra.Command{
+		Use: "stats", Short: "Count the runs of each agent on a bus", Long: statsLong, Example: statsExamples,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.OutOrStdout()) },
+	}
+	o.session.Register(cmd)
+	cmd.Flags().Var(&o.since, "since", "only runs that ended in this time: seconds, or a duration like 1h")
+	cmd.Flags().StringVar(&o.sort, "sort", "p95", "the order of the list: p95, failed, runs or tokens")
+	o.session.Output.Register(cmd, "text: a table; json: one object a line")
+	return cmd
+}
+
+func (o *statsOptions) run(ctx context.Context, stdout io.Writer) error {
+	by := statsOrders[o.sort]
+	if by == nil {
+		return cli.Usage("--sort must be p95, failed, runs or tokens, got %q", o.sort)
+	}
+	if o.since <= 0 {
+		return cli.Usage("--since must be positive, got %s", &o.since)
+	}
+	return o.session.Use(ctx, func(ses *cli.Session) error {
+		stats, all, err := client.Statistics(ctx, ses.Client, time.Now().Add(-time.Duration(o.since)))
+		if err != nil {
+			return err
+		}
+		if !all {
+			fmt.Fprintf(os.Stderr, "%s: there are more outcomes than the newest ones that were read\n", name)
+		}
+		slices.SortStableFunc(stats, func(a, b client.AgentStatistics) int { return cmp.Compare(by(b), by(a)) })
+		return printStats(stdout, stats, o.session.Output)
+	})
+}
+
+func printStats(stdout io.Writer, stats []client.AgentStatistics, format cli.Output) error {
+	if format.JSON() {
+		for _, s := range stats {
+			if err := cli.PrintJSON(stdout, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(stats) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "AGENT\tRUNS\tFAILED\tP50\tP95\tMODEL TIME\tTOKENS IN\tTOKENS OUT")
+	for _, s := range stats {
+		fmt.Fprintf(table, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(s.Agent), s.Runs, s.Failed,
+			cli.ShortTime(s.P50), cli.ShortTime(s.P95), cli.ShortTime(time.Duration(s.ModelMS)*time.Millisecond),
+			cli.Count(s.Usage.InputTokens), cli.Count(s.Usage.OutputTokens))
+	}
+	return table.Flush()
+}

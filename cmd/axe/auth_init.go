@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/bus/auth"
+	"github.com/axebus/axe/cmd/internal/cli"
+)
+
+// authInit is axe auth init.
+type authInit struct {
+	scope     scopeFlags
+	hosts     []string
+	listen    string
+	store     string
+	maxStore  cli.Size
+	cert, key string
+	contexts  string
+}
+
+func authInitCommand() *cobra.Command {
+	i := &authInit{maxStore: 20 << 30}
+	cmd := &cobra.Command{
+		Use: "init DIR", Short: "Make the keys, users and configuration of a new NATS system", Args: cobra.ExactArgs(1),
+		Long: `Make in DIR all that a NATS server for axe needs: keys, a certificate and its
+authority, a user for each role with a creds file, and nats-server.conf with
+comments. No file is readable for other users. For the nats CLI, and for
+--context of axe, there is a context for each role.
+
+The directory must be empty. Keep its keys/ apart: they sign users and accounts,
+and neither the server nor its clients need them.`,
+		Example: `  axe auth init auth
+  nats-server -c auth/nats-server.conf
+  axe provision --context axe-provisioner
+  agentd --agents ./agents --context axe-worker
+  axe submit lead "Review the bus package" --context axe-submitter
+
+  axe auth init /etc/axe/auth --host bus.example.com --listen 0.0.0.0:4222`,
+		RunE: func(cmd *cobra.Command, args []string) error { return i.run(cmd, args[0]) },
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&i.hosts, "host", nil, "names and addresses of the server (default localhost and 127.0.0.1)")
+	flags.StringVar(&i.listen, "listen", "127.0.0.1:4222", "address of the server")
+	flags.StringVar(&i.store, "store", "", "directory of the server's streams (default DIR/jetstream)")
+	flags.Var(&i.maxStore, "max-store", "most bytes of the streams on disk")
+	flags.StringVar(&i.cert, "server-cert", "", "certificate of your own, a PEM file, instead of a new authority")
+	flags.StringVar(&i.key, "server-key", "", "key of that certificate")
+	flags.StringVar(&i.contexts, "contexts", "axe", `beginning of the names of the contexts, "" for none`)
+	flags.IntVar(&i.scope.partitions, "partitions", 1, "number of partitions of the bus")
+	flags.StringVar(&i.scope.prefix, "prefix", "", "first token of all subjects (default axe)")
+	return cmd
+}
+
+func (i *authInit) run(cmd *cobra.Command, dir string) error {
+	if (i.cert == "") != (i.key == "") {
+		return cli.Usage("--server-cert needs --server-key, and --server-key needs --server-cert")
+	}
+	if i.maxStore <= 0 {
+		return cli.Usage("--max-store must be positive, got %s", &i.maxStore)
+	}
+	host, _, err := net.SplitHostPort(i.listen)
+	if err != nil {
+		return cli.Usage("--listen must be HOST:PORT, got %q", i.listen)
+	}
+	ip := net.ParseIP(host)
+	if local := host == "localhost" || ip != nil && ip.IsLoopback(); !local && len(i.hosts) == 0 && i.cert == "" {
+		return cli.Usage("--listen %s: --host is required, since clients check the name of the server", i.listen)
+	}
+	if len(i.hosts) == 0 {
+		i.hosts = []string{"localhost", "127.0.0.1"}
+	}
+	if ip != nil && !ip.IsUnspecified() && !slices.Contains(i.hosts, host) {
+		i.hosts = append(i.hosts, host)
+	}
+	users, err := i.scope.users()
+	if err != nil {
+		return err
+	}
+	if i.store == "" {
+		i.store = filepath.Join(dir, "jetstream")
+	}
+	c := auth.Config{
+		Dir: dir, Account: "AXE", Users: users, Listen: i.listen, Hosts: i.hosts, CertFile: i.cert, KeyFile: i.key,
+		StoreDir: i.store, MaxStore: int64(i.maxStore), MaxPayload: 8 << 20,
+	}
+	if err := auth.Make(c); err != nil {
+		return cli.Fail(cli.CodeConfig, err)
+	}
+	if _, err := fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(dir, auth.ConfFile)); err != nil {
+		return err
+	}
+	if i.contexts == "" {
+		return nil
+	}
+	if err := i.writeContexts(c); err != nil {
+		return err
+	}
+	printNext(cmd.ErrOrStderr(), "nats-server -c "+filepath.Join(dir, auth.ConfFile),
+		"axe provision --context "+i.contexts+"-provisioner", "agentd --agents DIR --context "+i.contexts+"-worker",
+		"axe submit AGENT TEXT --context "+i.contexts+"-submitter")
+	return nil
+}
+
+// writeContexts writes a context of the nats CLI for each user.
+func (i *authInit) writeContexts(c auth.Config) error {
+	url, err := c.URL()
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, u := range c.Users {
+		of := cli.NATSContext{
+			Description: "axe: the user " + u.Name + " of " + dir, URL: url,
+			Creds: filepath.Join(dir, auth.CredsFile(u.Name)), InboxPrefix: "_INBOX_" + u.Name,
+		}
+		if c.CertFile == "" {
+			of.CA = filepath.Join(dir, auth.CAFile)
+		}
+		failed = append(failed, of.Write(i.contexts+"-"+u.Name))
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/cmd/internal/cli"
+)
+
+func provisionCommand(f *cli.SessionFlags) *cobra.Command {
+	var p bus.Provision
+	var keep cli.KeepFlags
+	cmd := &cobra.Command{
+		Use: "provision", Short: "Make the streams and buckets", Args: cobra.NoArgs,
+		Long: `Make the streams and buckets that workers need, where they are missing. Workers
+make them too, if they have the permissions. A worker with the role worker has
+not: run this command with the role provisioner first.
+
+It corrects settings of existing streams that workers depend on, and keeps all
+others. --keep and --keep-bytes change existing streams too: so an operator
+changes them while workers run. --keep is refused if a running tree may take
+longer.`,
+		Example: `  axe provision --creds auth/provisioner.creds --replicas 3
+  axe provision --creds auth/provisioner.creds --keep 30d --keep-bytes 20GiB`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if p.Replicas < 1 || p.Replicas > 5 {
+				return cli.Usage("--replicas must be 1 to 5, got %d", p.Replicas)
+			}
+			if p.Partitions < 0 || p.Partitions > bus.MostPartitions {
+				return cli.Usage("--partitions must be 1 to %d, got %d", bus.MostPartitions, p.Partitions)
+			}
+			p.MaxAge, p.MaxBytes = time.Duration(keep.Time), int64(keep.Bytes)
+			log, err := f.Logger()
+			if err != nil {
+				return err
+			}
+			conn, err := f.Connect(cmd.Context(), log)
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			if err := cli.Provision(cmd.Context(), conn, p, log); err != nil {
+				return err
+			}
+			if err := bus.MakeBuckets(cmd.Context(), conn); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d partitions, %d replicas, keep %s\n",
+				conn.Space().Partitions(), conn.Replicas(), conn.MaxAge().Round(time.Second))
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&p.Replicas, "replicas", 1, "replicas of streams that do not exist yet")
+	cmd.Flags().IntVar(&p.Partitions, "partitions", 0, "number of streams over which trees are spread (default 1)")
+	keep.Register(cmd)
+	return cmd
+}

@@ -1,0 +1,44 @@
+package roles
+
+import (
+	"slices"
+	"strings"
+)
+
+// MayPublish reports whether the permissions let a user publish to a subject.
+func (p Permissions) MayPublish(subject string) bool {
+	return matchAny(p.Publish, subject) && !matchAny(p.DenyPublish, subject)
+}
+
+// MaySubscribe reports whether the permissions let a user subscribe to a
+// subject or pattern.
+func (p Permissions) MaySubscribe(subject string) bool { return matchAny(p.Subscribe, subject) }
+
+func matchAny(patterns []string, subject string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return match(p, subject) })
+}
+
+// match reports whether a pattern covers a subject, or every subject of another
+// pattern.
+func match(pattern, subject string) bool {
+	want, have := strings.Split(pattern, "."), strings.Split(subject, ".")
+	for i, token := range want {
+		switch {
+		case token == ">":
+			return len(have) > i
+		case i >= len(have), have[i] == ">", token != "*" && token != have[i]:
+			return false
+		}
+	}
+	return len(want) == len(have)
+}
+
+// Allowing returns the roles that let a user publish to a subject.
+func Allowing(s Scope, subject string) (all []Role) {
+	for _, r := range All() {
+		if r.Permissions(s).MayPublish(subject) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
