@@ -99,6 +99,41 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// TestForgottenIDs: a tree with the id of one that was forgotten a moment ago
+// stores its outcomes, though the server still knows the ids of the messages.
+// A second message with an id stores nothing while the first one is there.
+func TestForgottenIDs(t *testing.T) {
+	t.Parallel()
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	tree := treeT(t, "T1")
+	result := Message{Subject: c.Space().Result(agentT(t, "a"), tree), ID: "result"}
+	write := map[string]func(){
+		"one": func() {
+			if _, err := c.Write(t.Context(), result); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"several": func() {
+			for _, err := range c.WriteAll(t.Context(), []Message{result}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	}
+	for name, store := range write {
+		store()
+		store()
+		ms, err := c.ReadByScan(t.Context(), result.Subject, 0)
+		if err != nil || len(ms) != 1 {
+			t.Errorf("%s: %d messages, %v; want one", name, len(ms), err)
+		}
+		if err := Forget(t.Context(), c, tree); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestForgottenBeginning: a beginning of the stream that Forget has removed is
 // no loss, and a later purge of more is one.
 func TestForgottenBeginning(t *testing.T) {

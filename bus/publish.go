@@ -136,7 +136,7 @@ func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (seq uint64,
 		if err == nil {
 			seq = ack.Sequence
 			c.Health.stored(m.Subject)
-			return false, nil
+			return storeAnew(ctx, c, msg, ack)
 		}
 		again, err = c.failed(ctx, m.Fence, err)
 		c.Health.failed(m.Subject, err)
@@ -308,9 +308,14 @@ func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.
 	defer lost.Stop()
 	var err error
 	select {
-	case <-f.Ok():
+	case ack := <-f.Ok():
 		c.Health.stored(m.Subject)
-		return nil
+		again, err := storeAnew(ctx, c, msg, ack)
+		if again {
+			msg.Reply = ""
+			_, err = c.write(ctx, m, msg)
+		}
+		return err
 	case err = <-f.Err():
 	case <-lost.C:
 		err = nats.ErrTimeout
@@ -325,6 +330,24 @@ func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.
 		return err
 	}
 	return wrapWrite(m.Subject, err)
+}
+
+// errRemoved is the error of an attempt that storeAnew repeats.
+var errRemoved = errors.New("the message with the same id was removed")
+
+// storeAnew reports whether a message is to be sent again, without its ID: the
+// server stores no second message with an ID for half a minute, and Forget may
+// have removed the first one.
+func storeAnew(ctx context.Context, c *Conn, msg *nats.Msg, ack *jetstream.PubAck) (again bool, _ error) {
+	if !ack.Duplicate {
+		return false, nil
+	}
+	_, there, err := c.last(ctx, ack.Stream, msg.Subject)
+	if there || err != nil {
+		return false, err
+	}
+	msg.Header.Del(jetstream.MsgIDHeader)
+	return true, errRemoved
 }
 
 // message puts a Message into the server's form. A body that is larger than the

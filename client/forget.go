@@ -21,7 +21,7 @@ const quietTime = 3 * time.Second
 // of its agents stays. It waits until the tree is quiet for three seconds. The
 // error is ErrAtWork if some run of the tree may still move. Found is false if
 // no tree has the id. Forget then removes what an earlier one has left.
-func (c *Client) Forget(ctx context.Context, tree subjects.Tree) (found bool, err error) {
+func Forget(ctx context.Context, c *Client, tree subjects.Tree) (found bool, err error) {
 	f, err := c.find(ctx, tree)
 	switch {
 	case errors.Is(err, ErrUnknownTree):
@@ -29,7 +29,7 @@ func (c *Client) Forget(ctx context.Context, tree subjects.Tree) (found bool, er
 		return false, err
 	default:
 		found = true
-		if err := c.awaitQuiet(ctx, f.root); err != nil {
+		if err := awaitQuiet(ctx, c, f.root); err != nil {
 			return true, fmt.Errorf("tree %s: %w", tree, err)
 		}
 	}
@@ -41,9 +41,9 @@ func (c *Client) Forget(ctx context.Context, tree subjects.Tree) (found bool, er
 
 // awaitQuiet waits until a tree is quiet for quietTime. The error is ErrAtWork
 // for a tree that may still move.
-func (c *Client) awaitQuiet(ctx context.Context, root subjects.Run) error {
+func awaitQuiet(ctx context.Context, c *Client, root subjects.Run) error {
 	for {
-		last, err := c.lastOfEnded(ctx, root)
+		last, err := lastOfEnded(ctx, c, root)
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (c *Client) awaitQuiet(ctx context.Context, root subjects.Run) error {
 // lastOfEnded returns the time of the last message of a tree of which each run
 // has an outcome, or is past its deadline. The error is ErrAtWork for any other
 // tree.
-func (c *Client) lastOfEnded(ctx context.Context, root subjects.Run) (last time.Time, err error) {
+func lastOfEnded(ctx context.Context, c *Client, root subjects.Run) (last time.Time, err error) {
 	space := c.conn.Space()
 	result, ended, err := c.readResult(ctx, root)
 	if err != nil {

@@ -17,7 +17,7 @@ func TestForget(t *testing.T) {
 		t := h.t
 		expect := func(tree subjects.Tree, wantFound bool, want error) {
 			t.Helper()
-			found, err := h.Forget(t.Context(), tree)
+			found, err := client.Forget(t.Context(), h.Client, tree)
 			if found != wantFound || !errors.Is(err, want) {
 				t.Errorf("forget %s: found %t, %v; want %t, %v", tree, found, err, wantFound, want)
 			}

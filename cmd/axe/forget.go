@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 )
 
@@ -67,7 +68,7 @@ func (f *forgetting) run(ctx context.Context, args []string) error {
 	return f.session.Use(ctx, func(ses *cli.Session) error {
 		var failed []error
 		for _, t := range targets {
-			switch found, err := ses.Forget(ctx, t.Tree); {
+			switch found, err := client.Forget(ctx, ses.Client, t.Tree); {
 			case err != nil:
 				failed = append(failed, err)
 			case !found:
