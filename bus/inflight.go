@@ -175,10 +175,11 @@ func (f *inflight) reconnected() {
 	f.up = make(chan struct{})
 }
 
-// Interruptions counts the interruptions since the connection was opened: the
-// connection was made again, or a request was repeated, because it got no
-// answer or was refused for a moment. While the number stays the same, every
-// answer has come from a server that was reachable since the request was made.
+// Interruptions returns a number that grows with each interruption: an attempt
+// to connect, the first one included, or a request that was repeated because it
+// got no answer or was refused for a moment. While the number stays the same,
+// every answer has come from a server that was reachable since the request was
+// made.
 func (c *Conn) Interruptions() uint64 { return c.inflight.dials.Load() + c.inflight.repeats.Load() }
 
 // retry makes attempts until one is final, or until ctx ends. It makes none if

@@ -51,14 +51,15 @@ type Message struct {
 	// requests may leave the message without an answer for half as long
 	// again. 0 is no bound.
 	Patience time.Duration
-	// Window is the time for which the write is retried until it fails with
-	// ErrUnsure: after it, the ID may not keep a second message out. 0 is no
-	// bound. The attempt under way at its end is not broken off.
+	// Window is the time, from the start of the write, in which an attempt
+	// may begin. After it the ID may not keep a second message out, and the
+	// write fails with ErrUnsure. 0 is no bound. The attempt under way at its
+	// end is not broken off.
 	Window time.Duration
 }
 
-// ErrUnsure is the error of a write with a Window that got no answer within it:
-// the message may be stored.
+// ErrUnsure is the error of a write whose Window is over: an attempt of it, or
+// of another writer, may be stored.
 var ErrUnsure = errors.New("the message may be stored")
 
 // ErrNoRoom is wrapped by the error of a write with Patience that a full server
@@ -110,6 +111,7 @@ var ErrNoStream = errors.New("no stream takes the subject (is a worker connected
 // fence and an ID the message may be stored twice. The error is a
 // *ConflictError if the fence did not hold.
 func (c *Conn) Write(ctx context.Context, m Message) (uint64, error) {
+	began := time.Now()
 	if err := c.intercept(Point{"write", m.Subject, false}); err != nil {
 		return 0, err
 	}
@@ -117,20 +119,23 @@ func (c *Conn) Write(ctx context.Context, m Message) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	seq, err := c.write(ctx, m, msg)
+	seq, err := c.write(ctx, began, m, msg)
 	if err != nil {
 		return 0, err
 	}
 	return seq, c.intercept(Point{"write", m.Subject, true})
 }
 
-func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (seq uint64, _ error) {
-	began := time.Now()
+func (c *Conn) write(ctx context.Context, began time.Time, m Message, msg *nats.Msg) (seq uint64, _ error) {
 	var refused time.Time
 	var silences int
 	err := c.inflight.retry(ctx, func() (again bool, _ error) {
 		if err := c.Health.Confirm(ctx); err != nil {
 			return errors.Is(err, errUnconfirmed), err
+		}
+		// The worker may have been frozen since the write began.
+		if m.Window > 0 && time.Since(began) > m.Window {
+			return false, ErrUnsure
 		}
 		ack, err := c.Health.attempt(ctx, m, msg)
 		if err == nil {
@@ -155,9 +160,6 @@ func (c *Conn) write(ctx context.Context, m Message, msg *nats.Msg) (seq uint64,
 		}
 		if again && time.Since(began) > time.Second {
 			c.warnRetrying(ctx, m.Subject, err)
-		}
-		if again && m.Window > 0 && time.Since(began) > m.Window {
-			return false, ErrUnsure
 		}
 		return again, err
 	})
@@ -280,7 +282,7 @@ func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 		if acks[i] == nil {
 			// Too many messages were on their way, there was no
 			// connection, or the streams have to be asked first.
-			_, errs[i] = c.write(ctx, m, msgs[i])
+			_, errs[i] = c.write(ctx, time.Now(), m, msgs[i])
 		} else {
 			errs[i] = c.await(ctx, m, msgs[i], acks[i])
 		}
@@ -326,7 +328,7 @@ func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.
 	c.Health.failed(m.Subject, err)
 	if again {
 		msg.Reply = ""
-		_, err = c.write(ctx, m, msg)
+		_, err = c.write(ctx, time.Now(), m, msg)
 		return err
 	}
 	return wrapWrite(m.Subject, err)

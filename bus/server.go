@@ -31,8 +31,8 @@ type ServerConfig struct {
 	// SyncInterval is the time between two fsyncs without SyncAlways; 0:
 	// the server's default of 2 minutes. A negative one is an error.
 	SyncInterval time.Duration
-	// Protected admits only clients with the server's key: the nkey whose
-	// seed is in Server.KeyFile. Without it the server asks for no
+	// Protected admits only clients with the server's key: the nkey of the
+	// seed in Server.KeyFile. Without it the server asks for no
 	// credentials, so it must listen only where all clients are trusted. A
 	// server without a socket needs no key.
 	Protected bool

@@ -23,9 +23,9 @@ func allow(user string, publish ...string) *server.Permissions {
 	}
 }
 
-// restrictedT starts a server with the user op, who may do everything, and the
-// user sub with permissions to publish. It returns a connection of op, which
-// serves reads of trees, and the Dial of sub.
+// restrictedT starts a server with two users: op may do everything, and sub has
+// permissions to publish. It returns a connection of op, which serves reads of
+// trees, and the Dial of sub.
 func restrictedT(t *testing.T, publish ...string) (op *Conn, sub Dial) {
 	t.Helper()
 	url := natsT(t, &server.Options{

@@ -40,8 +40,8 @@ type hand struct {
 }
 
 // askFleet asks the workers for the runs in their hands: of one tree or, for the
-// zero Tree, of all. A person who may not ask the workers sees the trees all the
-// same.
+// zero Tree, of all. A person without the right to ask the workers sees the trees
+// all the same.
 func askFleet(ctx context.Context, c *Client, tree subjects.Tree) *fleet {
 	fl := &fleet{
 		hands: map[place]hand{}, now: c.conn.Clocks.Now(), shift: c.toLocalClock(), reasons: map[string]reason{},

@@ -45,7 +45,7 @@ func (c *Client) Fork(ctx context.Context, t ForkTask) (subjects.Tree, error) {
 	if call == 0 {
 		return subjects.Tree{}, fmt.Errorf("%s: %w", describe(source), ErrNotStarted)
 	}
-	if err := c.checkTurn(ctx, source, t.Turn); err != nil {
+	if err := checkTurn(ctx, c, source, t.Turn); err != nil {
 		return subjects.Tree{}, err
 	}
 	in, head, err := c.readHeader(ctx, source)
@@ -59,7 +59,7 @@ func (c *Client) Fork(ctx context.Context, t ForkTask) (subjects.Tree, error) {
 	if err != nil {
 		return subjects.Tree{}, err
 	}
-	return head.Tree, c.callRoot(ctx, source, head, t.input(source, in))
+	return head.Tree, callRoot(ctx, c, source, head, t.input(source, in))
 }
 
 // validate reports a task that no run can be asked.
@@ -117,7 +117,7 @@ func samePartitionID(r subjects.Run) (subjects.Tree, error) {
 
 // callRoot stores the call of a new root of the source's agent, and the timer
 // of its deadline.
-func (c *Client) callRoot(ctx context.Context, source subjects.Run, head subjects.Header, in run.Input) error {
+func callRoot(ctx context.Context, c *Client, source subjects.Run, head subjects.Header, in run.Input) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (c *Client) readHeader(ctx context.Context, r subjects.Run) (in run.Input, 
 // checkTurn returns ErrUnknownTurn for a turn that a run did not take. The
 // answer that ends a run is a turn too. A run without forks has no log entry
 // for it.
-func (c *Client) checkTurn(ctx context.Context, r subjects.Run, turn int) error {
+func checkTurn(ctx context.Context, c *Client, r subjects.Run, turn int) error {
 	if turn == 0 {
 		return nil
 	}

@@ -35,7 +35,7 @@ func (c *Client) Send(ctx context.Context, tree subjects.Tree, path subjects.Pat
 	if err != nil {
 		return err
 	}
-	if err := c.checkReadsMail(ctx, r); err != nil {
+	if err := checkReadsMail(ctx, c, r); err != nil {
 		return err
 	}
 	return c.writeTo(ctx, r.Mail, m)
@@ -44,7 +44,7 @@ func (c *Client) Send(ctx context.Context, tree subjects.Tree, path subjects.Pat
 // checkReadsMail returns ErrNoMail for a run in its first turn that has no
 // tools: it ends with its answer. An interrupted run reads mail in any case. A
 // run whose tools are not known counts as one that can read mail.
-func (c *Client) checkReadsMail(ctx context.Context, r subjects.Run) error {
+func checkReadsMail(ctx context.Context, c *Client, r subjects.Run) error {
 	s, err := c.readState(ctx, r)
 	if err != nil || s.LogSeq != 0 || s.Interrupted() || s.Input.Forked != nil || s.Input.Copy != nil {
 		return err
@@ -53,7 +53,7 @@ func (c *Client) checkReadsMail(ctx context.Context, r subjects.Run) error {
 	if s.Input.AdHoc() {
 		tools = len(s.Input.Spawned.AdHoc.Tools)+len(s.Input.Spawned.AdHoc.Slash) > 0
 	} else {
-		tools, err = c.hasTools(ctx, r.Agent)
+		tools, err = hasTools(ctx, c, r.Agent)
 	}
 	if err == nil && !tools {
 		err = fmt.Errorf("%s: %w: %s calls no agents and has no mail tools", describe(r), ErrNoMail, r.Agent)
@@ -63,7 +63,7 @@ func (c *Client) checkReadsMail(ctx context.Context, r subjects.Run) error {
 
 // hasTools reports whether an agent is offered tools, according to the card
 // that a worker has announced. It returns true without a readable card.
-func (c *Client) hasTools(ctx context.Context, agent subjects.Agent) (bool, error) {
+func hasTools(ctx context.Context, c *Client, agent subjects.Agent) (bool, error) {
 	dir, err := c.conn.Directory(ctx)
 	if err != nil {
 		return false, err

@@ -10,7 +10,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Role says who speaks in a Message.
+// Role is the speaker of a Message.
 type Role string
 
 // The roles.
@@ -41,7 +41,7 @@ const (
 // that cannot call tools, or that spawns many runs at once, reads the same in
 // another form.
 type Message struct {
-	// Run is the run whose conversation it is.
+	// Run is the run that has the conversation.
 	Run  subjects.Run `json:"-"`
 	Seq  uint64       `json:"seq"`
 	Time time.Time    `json:"time"`

@@ -161,7 +161,7 @@ func (c *Client) Settle(
 		return err
 	}
 	if s.Input.Tool == nil {
-		if r, s, err = c.onlyHeldBelow(ctx, r, s); err != nil {
+		if r, s, err = onlyHeldBelow(ctx, c, r, s); err != nil {
 			return err
 		}
 	}
@@ -218,7 +218,7 @@ func manyToSettle(held []subjects.Run) error {
 // onlyHeldBelow returns the held tool run of a call of the run's last turn. The
 // error is ErrNothingToSettle if there is none, and ErrManyToSettle if there
 // are several.
-func (c *Client) onlyHeldBelow(ctx context.Context, r subjects.Run, s run.State) (subjects.Run, run.State, error) {
+func onlyHeldBelow(ctx context.Context, c *Client, r subjects.Run, s run.State) (subjects.Run, run.State, error) {
 	var held []subjects.Run
 	var of run.State
 	call, _ := s.Outstanding().Then.(run.CallChildren)

@@ -48,14 +48,15 @@ const (
 // other tree has. It looks at the trees at work and at the 10,000 newest. Made
 // leaves out ids that a person has chosen: a command that changes something must
 // not take order12 for order1. The error is an *AmbiguousError if several ids
-// begin so. A tree that is not found is returned as it is.
+// begin so. A tree that is not found is returned as it is, and so is each for a
+// user that may not list trees.
 func (c *Client) Resolve(ctx context.Context, id subjects.Tree, made bool) (subjects.Tree, error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return id, err
 	}
 	f, err := c.lookup(ctx, id)
 	short := id.String()
-	if err != nil || !f.root.Agent.IsZero() || len(short) < minShort {
+	if err != nil || !f.root.Agent.IsZero() || len(short) < minShort || bus.Restricted(c.conn) {
 		return id, err
 	}
 	var found []TreeName

@@ -56,7 +56,7 @@ func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 			return subjects.Tree{}, err
 		}
 		t.ID = id
-	} else if err := c.checkID(ctx, t); err != nil {
+	} else if err := checkID(ctx, c, t); err != nil {
 		return t.ID, fmt.Errorf("tree %s: %w", t.ID, err)
 	}
 	if age := c.conn.MaxAge(); age > 0 && t.Timeout > age {
@@ -100,7 +100,7 @@ func (t Task) limits() string {
 // accepts a tree of which neither the root's call nor the submission is stored
 // any more. It does not see a submission to another agent that waits for a
 // worker; the worker refuses the second one.
-func (c *Client) checkID(ctx context.Context, t Task) error {
+func checkID(ctx context.Context, c *Client, t Task) error {
 	f, err := c.lookupRoot(ctx, t.ID)
 	switch {
 	case err != nil:
@@ -108,7 +108,7 @@ func (c *Client) checkID(ctx context.Context, t Task) error {
 	case f.call != 0 && f.root.Agent != t.Agent:
 		return fmt.Errorf("%w: %s", ErrIDTaken, f.root.Agent)
 	}
-	m, text, ok, err := c.readTask(ctx, t, f)
+	m, text, ok, err := readTask(ctx, c, t, f)
 	if errors.Is(err, bus.ErrObjectGone) {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (c *Client) checkID(ctx context.Context, t Task) error {
 
 // readTask reads the text of a tree's task: from the root's call, or from the
 // submission that waits for a worker.
-func (c *Client) readTask(ctx context.Context, t Task, f found) (m bus.Stored, text string, ok bool, err error) {
+func readTask(ctx context.Context, c *Client, t Task, f found) (m bus.Stored, text string, ok bool, err error) {
 	if f.call != 0 {
 		m, call, ok, err := c.readCall(ctx, f.root)
 		return m, call.Task, ok && call.Malformed == nil, err

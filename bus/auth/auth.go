@@ -2,8 +2,8 @@
 // axe, with the configuration of its server. It writes files and connects to
 // nothing.
 //
-// The system has an operator, who signs accounts, and two accounts, which sign
-// users. Each user has a role (internal/roles) and a creds file. The server's
+// The system has an operator and two accounts. The operator signs the accounts,
+// and they sign the users. Each user has a role (internal/roles) and a creds file. The server's
 // configuration has no secret: it knows the public keys alone.
 //
 // Submitters have an account of their own. A server answers to the reply subject

@@ -93,7 +93,8 @@ func (s *testbed) falseVerdicts(ctx context.Context) (gone, again int, err error
 	var burners sync.WaitGroup
 	for range 2 * runtime.NumCPU() {
 		burners.Go(func() {
-			for load.Err() == nil {
+			for n := uint64(0); load.Err() == nil; n++ {
+				runtime.KeepAlive(n * n)
 			}
 		})
 	}

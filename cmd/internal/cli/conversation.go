@@ -75,7 +75,7 @@ func roleStyle(m client.Message) string {
 	return cyan
 }
 
-// heading says whose message it is.
+// heading names the speaker of a message.
 func heading(m client.Message) string {
 	text := string(m.Role)
 	switch m.Role { //nolint:exhaustive // the others have their name alone
