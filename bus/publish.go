@@ -315,7 +315,7 @@ func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.
 		again, err := storeAnew(ctx, c, msg, ack)
 		if again {
 			msg.Reply = ""
-			_, err = c.write(ctx, m, msg)
+			_, err = c.write(ctx, time.Now(), m, msg)
 		}
 		return err
 	case err = <-f.Err():
