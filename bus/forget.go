@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -49,23 +48,20 @@ func Forget(ctx context.Context, c *Conn, tree subjects.Tree) error {
 // bodiesOf returns the names of the objects that messages of a tree refer to,
 // and the sequence of the tree's last message.
 func bodiesOf(ctx context.Context, c *Conn, tree subjects.Tree) (names map[string]bool, last uint64, _ error) {
+	ms, err := ReadTree(ctx, c, tree)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(ms) > 0 {
+		last = ms[len(ms)-1].Seq
+	}
+	queued, _, err := c.QueuedSubmission(ctx, c.Space().SubmissionOf(tree))
 	names = map[string]bool{}
-	note := func(m Stored) {
-		if name := m.Header.Get(headerObject); name != "" {
+	for _, m := range append(ms, queued) {
+		if name := m.LargeBody(); name != "" {
 			names[name] = true
 		}
 	}
-	for _, filter := range c.Space().PartsOfTree(tree) {
-		for m, err := range c.Scan(ctx, filter, 0) {
-			if err != nil {
-				return nil, 0, fmt.Errorf("tree %s: %w", tree, err)
-			}
-			note(m)
-			last = max(last, m.Seq)
-		}
-	}
-	m, _, err := c.QueuedSubmission(ctx, c.Space().SubmissionOf(tree))
-	note(m)
 	return names, last, err
 }
 
@@ -96,26 +92,16 @@ func forgotten(info *jetstream.StreamInfo) uint64 {
 }
 
 // forgetObjects removes the objects with some names, and the artifacts of a
-// tree, those too that no outcome names. It reads the metadata of all objects,
-// since the store finds none by the beginning of its name. The metadata of an
-// object go after its bytes.
+// tree, those too that no outcome names. The metadata of an object go after its
+// bytes.
 func forgetObjects(ctx context.Context, c *Conn, tree subjects.Tree, names map[string]bool) error {
 	sp := c.cfg.Space
 	stream := objectStream(sp)
-	var found []jetstream.ObjectInfo
-	for page, err := range c.reader.pages(ctx, stream, objectSubject(sp, "M", "*"), 0) {
-		if err != nil {
-			return err
-		}
-		for _, m := range page {
-			var info jetstream.ObjectInfo
-			if err := json.Unmarshal(m.Body, &info); err != nil {
-				continue // no client of object stores wrote it
-			}
-			if names[info.Name] || strings.HasPrefix(info.Name, ArtifactObject(tree, "")) {
-				found = append(found, info)
-			}
-		}
+	found, err := objectsWith(ctx, c, func(name string) bool {
+		return names[name] || strings.HasPrefix(name, ArtifactObject(tree, ""))
+	})
+	if err != nil {
+		return err
 	}
 	for _, info := range found {
 		if info.NUID != "" {
@@ -128,6 +114,40 @@ func forgetObjects(ctx context.Context, c *Conn, tree subjects.Tree, names map[s
 		}
 	}
 	return nil
+}
+
+// ObjectNames lists the objects of the object store with a name that counts, in
+// the order in which they were stored.
+func ObjectNames(ctx context.Context, c *Conn, counts func(name string) bool) (names []string, _ error) {
+	found, err := objectsWith(ctx, c, counts)
+	for _, info := range found {
+		if !info.Deleted {
+			names = append(names, info.Name)
+		}
+	}
+	return names, err
+}
+
+// objectsWith returns the metadata of the objects with a name that counts. It
+// reads the metadata of all objects, since the store finds none by the beginning
+// of its name.
+func objectsWith(ctx context.Context, c *Conn, counts func(name string) bool) (found []jetstream.ObjectInfo, _ error) {
+	sp := c.cfg.Space
+	for page, err := range c.reader.pages(ctx, objectStream(sp), objectSubject(sp, "M", "*"), 0) {
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range page {
+			var info jetstream.ObjectInfo
+			if err := json.Unmarshal(m.Body, &info); err != nil {
+				continue // no client of object stores wrote it
+			}
+			if counts(info.Name) {
+				found = append(found, info)
+			}
+		}
+	}
+	return found, nil
 }
 
 // purge removes the messages of a stream that a filter matches.

@@ -68,6 +68,7 @@ func lastOfEnded(ctx context.Context, c *Client, root subjects.Run) (last time.T
 	}
 	clock := c.conn.Clocks.Of(root)
 	stored := map[string]bool{}
+	imported := false
 	type call struct {
 		run      subjects.Run
 		reply    string
@@ -85,6 +86,10 @@ func lastOfEnded(ctx context.Context, c *Client, root subjects.Run) (last time.T
 			return last, err
 		}
 		note(m)
+		if m.IsImported() {
+			imported = true // no worker goes on with it
+			continue
+		}
 		if at, err := space.Parse(m.Subject); err == nil && at.Kind.Begins() {
 			deadline, _ := subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline)) // malformed: it has passed
 			deadline = deadline.Add(clock.Shift(m) + deadlineGrace)
@@ -99,7 +104,7 @@ func lastOfEnded(ctx context.Context, c *Client, root subjects.Run) (last time.T
 			return last, fmt.Errorf("%w: run %s has no outcome", ErrAtWork, at.run.Path)
 		}
 	}
-	if len(calls) == 0 && !ended {
+	if len(calls) == 0 && !ended && !imported {
 		return last, fmt.Errorf("%w: no worker has taken the task yet", ErrAtWork)
 	}
 	return last, nil

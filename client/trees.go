@@ -380,7 +380,7 @@ func (l *treeList) take(ctx context.Context, batch []candidate) error {
 // info reads a tree. The status is empty for a candidate that is no tree of the
 // list.
 func (l *treeList) info(ctx context.Context, cand candidate) (TreeInfo, error) {
-	t := TreeInfo{Root: cand.root, Began: cand.time().Add(l.c.toLocalClock())}
+	t := TreeInfo{Root: cand.root, Began: cand.message.Origin().Time.Add(l.c.toLocalClock())}
 	if cand.by == subjects.Submission {
 		return l.infoOfQueued(ctx, t, cand.message)
 	}
@@ -405,7 +405,7 @@ func (l *treeList) info(ctx context.Context, cand candidate) (TreeInfo, error) {
 	if t.Outcome, err = l.c.decodeOutcome(ctx, m); err != nil {
 		return t, err
 	}
-	t.Status, t.Ended = TreeFailed, m.Time.Add(l.c.toLocalClock())
+	t.Status, t.Ended = TreeFailed, m.Origin().Time.Add(l.c.toLocalClock())
 	if t.Outcome.Status == run.StatusCompleted {
 		t.Status = TreeCompleted
 	}

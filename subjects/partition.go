@@ -111,3 +111,26 @@ func (s Space) unprefixed(subject string) (rest string, p int, ok bool) {
 	}
 	return rest, -1, true
 }
+
+// Relative returns a subject without the prefix and the partition; ok is false
+// for a subject of another space.
+func (s Space) Relative(subject string) (rel string, ok bool) {
+	rel, _, ok = s.unprefixed(subject)
+	return rel, ok
+}
+
+// Absolute inverts Relative for the subject of a stored message of a tree, in
+// any space. The error wraps ErrToken for any other subject.
+func (s Space) Absolute(t Tree, rel string) (string, error) {
+	tok := strings.Split(rel, ".")
+	for _, each := range tok {
+		if !plain(each) {
+			return "", malformed(rel)
+		}
+	}
+	subject := s.of(t, tok...)
+	if of, ok := s.TreeIn(subject); !ok || of != t || tok[0] == "submit" || tok[0] == "timer" {
+		return "", malformed(rel)
+	}
+	return subject, nil
+}

@@ -69,7 +69,8 @@ func command() *cobra.Command {
 	root.AddCommand(interruptCommand(), forkCommand(), pendingCommand(), approveCommand(), denyCommand())
 	root.AddCommand(settleCommand(), answerCommand(), mcpCommand())
 	root.AddCommand(authCommand(), busCommand(provisionCommand))
-	root.AddCommand(toolsCommand(), artifactsCommand(), artifactCommand(), forgetCommand())
+	root.AddCommand(toolsCommand(), artifactsCommand(), artifactCommand())
+	root.AddCommand(forgetCommand(), exportCommand(), importCommand())
 	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), benchCommand(), benchPartCommand(), versionCommand())
 	return root
 }
