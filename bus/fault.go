@@ -32,8 +32,8 @@ type FaultKind string
 const (
 	// FaultMissing is a stream that does not exist any more.
 	FaultMissing FaultKind = "missing"
-	// FaultReplaced is a stream that was removed and made again, or restored
-	// from a backup.
+	// FaultReplaced is a stream that was removed and made again, or
+	// restored from a backup.
 	FaultReplaced FaultKind = "replaced"
 	// FaultRemoved is a stream of which messages were removed before their
 	// age. This fault and FaultReplaced are past events. They stay until
@@ -44,8 +44,8 @@ const (
 	// FaultSettings is a stream with other settings than the bus needs.
 	// Provision and Health.Correct correct them.
 	FaultSettings FaultKind = "settings"
-	// FaultFull is a stream that holds as much as Provision.MaxBytes allows:
-	// no new tree begins. Running trees go on.
+	// FaultFull is a stream that holds as much as Provision.MaxBytes
+	// allows: no new tree begins. Running trees go on.
 	FaultFull FaultKind = "full"
 	// FaultNoRoom is a stream that stores nothing.
 	FaultNoRoom FaultKind = "no room"

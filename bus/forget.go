@@ -28,7 +28,8 @@ func Forget(ctx context.Context, c *Conn, tree subjects.Tree) error {
 	if err != nil {
 		return err
 	}
-	if err := noteForgotten(ctx, c, stream, last); err != nil {
+	err = c.inflight.several(ctx, func(ctx context.Context) error { return noteForgotten(ctx, c, stream, last) })
+	if err != nil {
 		return err
 	}
 	if err := forgetObjects(ctx, c, tree, bodies); err != nil {
@@ -129,8 +130,8 @@ func ObjectNames(ctx context.Context, c *Conn, counts func(name string) bool) (n
 }
 
 // objectsWith returns the metadata of the objects with a name that counts. It
-// reads the metadata of all objects, since the store finds none by the beginning
-// of its name.
+// reads the metadata of all objects, since the store finds none by the
+// beginning of its name.
 func objectsWith(ctx context.Context, c *Conn, counts func(name string) bool) (found []jetstream.ObjectInfo, _ error) {
 	sp := c.cfg.Space
 	for page, err := range c.reader.pages(ctx, objectStream(sp), objectSubject(sp, "M", "*"), 0) {

@@ -17,7 +17,8 @@ type Exported struct {
 	// AtWork is true for a tree without a result. The export has it as it
 	// is now, and Import refuses it.
 	AtWork bool
-	// Gone are the objects that messages name and that are no longer stored.
+	// Gone are the objects that messages name and that are no longer
+	// stored.
 	Gone []string
 }
 
@@ -69,7 +70,7 @@ type exporter struct {
 func (x exporter) message(ctx context.Context, m bus.Stored) error {
 	space := x.c.conn.Space()
 	subject, _ := space.Relative(m.Subject)
-	if _, err := space.Absolute(x.tree, subject); err != nil {
+	if _, err := subjects.Absolute(space, x.tree, subject); err != nil {
 		return nil //nolint:nilerr // another program's: no bus could take it
 	}
 	origin := m.Origin()

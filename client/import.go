@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/bus"
@@ -21,13 +22,14 @@ var (
 )
 
 // Import stores the trees of an export, each in the order of its messages. It
-// reads the file twice: nothing is stored if the file is not whole, or if one of
-// its trees is there or has not ended. An import that was cut off is completed
-// by the next one. Workers ignore the messages. They are kept as long as other
-// messages of now. Done is called after each tree.
+// reads the file twice: nothing is stored if the file is not whole, or if one
+// of its trees is there or has not ended. An import that was cut off is
+// completed by the next one, which passes over the trees that the first one has
+// stored. Workers ignore the messages. They are kept as long as other messages
+// of now. Done is called after each tree.
 //
-// The error wraps archive.ErrMalformed, ErrExists, ErrNotEnded, or bus.ErrNoRoom
-// for streams in which no new tree begins.
+// The error wraps archive.ErrMalformed, ErrExists, ErrNotEnded, or
+// bus.ErrNoRoom for streams in which no new tree begins.
 func Import(ctx context.Context, c *Client, file io.ReadSeeker, done func(subjects.Tree)) error {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return err
@@ -37,10 +39,17 @@ func Import(ctx context.Context, c *Client, file io.ReadSeeker, done func(subjec
 		return err
 	}
 	stored := map[subjects.Tree][]bus.Stored{}
+	var whole []subjects.Tree
 	for _, t := range trees {
 		if stored[t.id], err = resumed(ctx, c, t); err != nil {
 			return fmt.Errorf("tree %s: %w", t.id, err)
 		}
+		if len(stored[t.id]) == len(t.places) {
+			whole = append(whole, t.id)
+		}
+	}
+	if len(trees) > 0 && len(whole) == len(trees) {
+		return fmt.Errorf("tree %s: %w", trees[0].id, ErrExists)
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -53,7 +62,7 @@ func Import(ctx context.Context, c *Client, file io.ReadSeeker, done func(subjec
 		if err != nil {
 			return err
 		}
-		if l.End != nil {
+		if l.End != nil && !slices.Contains(whole, l.Tree) {
 			done(l.Tree)
 		}
 	}
@@ -82,7 +91,7 @@ func survey(file io.Reader) (all []surveyed, _ error) {
 			return nil, err
 		case l.Message != nil:
 			t.places = append(t.places, spot{l.Message.Subject, l.Message.Seq})
-			subject, err := subjects.Space{}.Absolute(l.Tree, l.Message.Subject)
+			subject, err := subjects.Absolute(subjects.Space{}, l.Tree, l.Message.Subject)
 			if at, malformed := (subjects.Space{}).Parse(subject); err == nil && malformed == nil {
 				ended = ended || at.Kind == subjects.Result
 			}
@@ -110,7 +119,7 @@ func resumed(ctx context.Context, c *Client, t surveyed) ([]bus.Stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	if queued || len(ms) >= len(t.places) {
+	if queued || len(ms) > len(t.places) {
 		return nil, ErrExists
 	}
 	for i, m := range ms {
@@ -157,7 +166,7 @@ func (i *importer) line(ctx context.Context, l archive.Line) error {
 
 func (i *importer) message(ctx context.Context, m archive.Message) error {
 	space := i.c.conn.Space()
-	subject, err := space.Absolute(i.tree, m.Subject)
+	subject, err := subjects.Absolute(space, i.tree, m.Subject)
 	if err != nil {
 		return err
 	}

@@ -121,7 +121,7 @@ func (s Space) Relative(subject string) (rel string, ok bool) {
 
 // Absolute inverts Relative for the subject of a stored message of a tree, in
 // any space. The error wraps ErrToken for any other subject.
-func (s Space) Absolute(t Tree, rel string) (string, error) {
+func Absolute(s Space, t Tree, rel string) (string, error) {
 	tok := strings.Split(rel, ".")
 	for _, each := range tok {
 		if !plain(each) {

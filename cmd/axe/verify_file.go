@@ -11,8 +11,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// readFile gives the messages of an export to a checker. It does nothing without
-// --file. The messages are judged as of the time of the export.
+// readFile gives the messages of an export to a checker. It does nothing
+// without --file. The messages are judged as of the time of the export.
 func (v *verification) readFile(into *verify.Report) error {
 	if v.file == "" {
 		return nil
@@ -75,7 +75,7 @@ func (r *fileReading) line(l archive.Line) {
 
 func (r *fileReading) message(t subjects.Tree, m archive.Message) {
 	var space subjects.Space
-	subject, err := space.Absolute(t, m.Subject)
+	subject, err := subjects.Absolute(space, t, m.Subject)
 	if err != nil {
 		return // archive.Read has refused it
 	}

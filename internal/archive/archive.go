@@ -1,9 +1,9 @@
-// Package archive is the form of exported trees: a file of JSON lines. The first
-// line says what the file is. Each tree is a block of lines: its messages in the
-// order of their stream, the objects that belong to it, and a last line with
-// their numbers. A large body stands before the message that names it. So a
-// reader needs no more memory than the largest object, and notices a file that
-// was cut off.
+// Package archive is the form of exported trees: a file of JSON lines. The
+// first line says what the file is. Each tree is a block of lines: its messages
+// in the order of their stream, the objects that belong to it, and a last line
+// with their numbers. A large body stands before the message that names it. So
+// a reader needs no more memory than the largest object, and notices a file
+// that was cut off.
 //
 // Subjects stand without the prefix and the partition of their bus, so that
 // another bus can take the trees.
@@ -208,7 +208,20 @@ type check struct {
 // between reports whether the file may end.
 func (c *check) between() bool { return c.begun && c.tree.IsZero() }
 
+// parts is the number of Message, Object and End that a line has.
+func (l Line) parts() (n int) {
+	for _, has := range []bool{l.Message != nil, l.Object != nil, l.End != nil} {
+		if has {
+			n++
+		}
+	}
+	return n
+}
+
 func (c *check) next(l Line) error {
+	if first := !c.begun; first != (l.parts() == 0) || l.parts() > 1 || !first && l.Format != "" {
+		return errors.New("the line must have a message, an object or an end, and the first one the format")
+	}
 	if !c.begun {
 		c.begun = true
 		if l.Format != Format || l.Version != Version {
@@ -232,8 +245,6 @@ func (c *check) next(l Line) error {
 	case l.Object != nil:
 		c.end.Objects++
 		return c.object(*l.Object)
-	case l.End == nil:
-		return errors.New("neither a message, nor an object, nor an end")
 	case *l.End != c.end:
 		return fmt.Errorf("tree %s has %+v, and its end says %+v", c.tree, c.end, *l.End)
 	}
@@ -243,15 +254,26 @@ func (c *check) next(l Line) error {
 }
 
 func (c *check) message(m Message) error {
-	if _, err := (subjects.Space{}).Absolute(c.tree, m.Subject); err != nil {
+	if _, err := subjects.Absolute(subjects.Space{}, c.tree, m.Subject); err != nil {
 		return err
 	}
 	if m.Seq <= c.seq {
 		return fmt.Errorf("the sequence must be above %d, got %d", c.seq, m.Seq)
 	}
 	c.seq = m.Seq
+	for name, values := range m.Header {
+		// The server acts on its own headers.
+		server := strings.HasPrefix(strings.ToLower(name), "nats-") || name == ImportedHeader
+		if server || strings.ContainsAny(name+strings.Join(values, ""), "\r\n") || strings.ContainsAny(name, ": ") {
+			return fmt.Errorf("a message must not have the header %q: %q", name, values)
+		}
+	}
 	return nil
 }
+
+// ImportedHeader is the header of an imported message, which no exported one
+// has.
+const ImportedHeader = "Axe-Imported"
 
 func (c *check) object(o Object) error {
 	sum := sha256.Sum256(o.Data)
@@ -282,7 +304,7 @@ func Relative(s subjects.Space, name, value string) string {
 // as it is.
 func Absolute(s subjects.Space, t subjects.Tree, name, value string) string {
 	if slices.Contains(relativeHeaders(), name) {
-		if subject, err := s.Absolute(t, value); err == nil {
+		if subject, err := subjects.Absolute(s, t, value); err == nil {
 			return subject
 		}
 	}

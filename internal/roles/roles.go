@@ -23,7 +23,8 @@ type Role string
 
 // The roles.
 const (
-	// Submitter submits tasks, and reads the trees that it knows the ids of.
+	// Submitter submits tasks, and reads the trees that it knows the ids
+	// of.
 	Submitter Role = "submitter"
 	// Observer reads all stored and live messages.
 	Observer Role = "observer"
@@ -87,8 +88,8 @@ type Scope struct {
 	Agents []subjects.Agent
 }
 
-// Permissions are the subjects that a user may publish to, and those that it may
-// subscribe to. Denied subjects go before the others.
+// Permissions are the subjects that a user may publish to, and those that it
+// may subscribe to. Denied subjects go before the others.
 type Permissions struct {
 	Publish, DenyPublish []string
 	Subscribe            []string
@@ -229,7 +230,8 @@ func (b *builder) operator() {
 	b.api(b.bucket("MEMORY"), "STREAM.INFO", "DIRECT.GET", "STREAM.PURGE")
 }
 
-// largeBodies permits the storing of bodies beyond the server's largest message.
+// largeBodies permits the storing of bodies beyond the server's largest
+// message.
 func (b *builder) largeBodies() {
 	b.publish("$O." + b.Space.Name("OBJECTS") + ".>")
 	b.api(b.objects(), "DIRECT.GET >")
@@ -279,7 +281,8 @@ func (b *builder) consumers() {
 				"CONSUMER.MSG.NEXT "+name)
 			b.publish("$JS.ACK." + s + "." + name + ".>")
 		}
-		// The cancel messages are followed by a consumer without a name.
+		// The cancel messages are followed by a consumer without a
+		// name.
 		if len(b.Agents) > 0 {
 			b.api(s, "CONSUMER.CREATE *."+b.Space.Cancels(), "CONSUMER.MSG.NEXT *")
 		}
@@ -298,7 +301,8 @@ func (b *builder) messages() {
 		)
 	}
 	b.publish(
-		// To other runs: calls, the outcomes of calls, mail, and the end.
+		// To other runs: calls, the outcomes of calls, mail, and the
+		// end.
 		every.Call(), every.ToolCall(), every.AnyReply(), every.Mail(subjects.AnyKey), every.Cancel(),
 		every.Tally(), every.Dead(),
 		// Any worker takes submissions, and the timers of roots.
@@ -314,7 +318,8 @@ func (b *builder) provisioner() {
 		b.api(s, "STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE")
 	}
 	for _, s := range b.runs() {
-		// A shorter age is refused while a running tree may take longer.
+		// A shorter age is refused while a running tree may take
+		// longer.
 		b.api(s, "STREAM.MSG.GET", "DIRECT.GET")
 	}
 	b.publish("$JS.API.INFO")
