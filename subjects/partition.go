@@ -54,6 +54,8 @@ type Stream struct {
 	Subjects []string
 	// All matches every subject of the partition.
 	All string
+	// Timers matches every schedule of the partition.
+	Timers string
 }
 
 // Stream returns the stream of a partition.
@@ -65,7 +67,7 @@ func (s Space) Stream(p int) Stream {
 	if p > 0 {
 		name += "_" + strconv.Itoa(p)
 	}
-	st := Stream{Name: s.Name(name), All: prefix + ".>"}
+	st := Stream{Name: s.Name(name), All: prefix + ".>", Timers: prefix + ".timer.>"}
 	for _, kind := range []string{"run", "result", "timer", "tally", "dead"} {
 		st.Subjects = append(st.Subjects, prefix+"."+kind+".>")
 	}
