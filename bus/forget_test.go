@@ -29,7 +29,8 @@ func storeTreeT(t *testing.T, c *Conn, id string) subjects.Tree {
 			t.Fatal(err)
 		}
 	}
-	if _, err := ArtifactsOf(c, tree).Store(t.Context(), Artifact{Name: "x", Path: "r-1-0"}, []byte("text")); err != nil {
+	a := Artifact{Name: "x", Path: "r-1-0"}
+	if _, err := ArtifactsOf(c, tree).Store(t.Context(), a, []byte("text")); err != nil {
 		t.Fatal(err)
 	}
 	return tree

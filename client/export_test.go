@@ -33,7 +33,9 @@ func (h *harness) export(c *client.Client, trees ...subjects.Tree) (file, lines 
 
 // load imports a file, and returns the trees that were imported.
 func (h *harness) load(c *client.Client, file string) (trees []subjects.Tree, _ error) {
-	return trees, client.Import(h.t.Context(), c, strings.NewReader(file), func(t subjects.Tree) { trees = append(trees, t) })
+	imported := func(t subjects.Tree) { trees = append(trees, t) }
+	err := client.Import(h.t.Context(), c, strings.NewReader(file), imported)
+	return trees, err
 }
 
 // other opens a connection with another prefix, and makes streams with three
@@ -44,7 +46,8 @@ func (h *harness) other(intercept func(bus.Point) error) *client.Client {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	conn, err := bus.Open(h.t.Context(), bus.Config{Dial: bus.Dial{Server: h.server}, Space: space, Intercept: intercept})
+	cfg := bus.Config{Dial: bus.Dial{Server: h.server}, Space: space, Intercept: intercept}
+	conn, err := bus.Open(h.t.Context(), cfg)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -131,6 +134,7 @@ func TestImportIsWhole(t *testing.T) {
 			return nil
 		})
 		head, _, _ := strings.Cut(file, "\n")
+		swapped := func(part, by string) string { return strings.Replace(file, part, by, 1) }
 		for name, test := range map[string]struct {
 			file string
 			want error
@@ -140,9 +144,9 @@ func TestImportIsWhole(t *testing.T) {
 			"no file":         {"", archive.ErrMalformed},
 			"other form":      {"{}\n", archive.ErrMalformed},
 			"twice":           {file + lines, archive.ErrMalformed},
-			"other tree":      {strings.Replace(file, "run.lead."+lead.String(), "run.lead."+echo.String(), 1), archive.ErrMalformed},
-			"server's header": {strings.Replace(file, `"Axe-Schema"`, `"Nats-Rollup"`, 1), archive.ErrMalformed},
-			"other kind":      {strings.Replace(file, `"subject":"result.`, `"subject":"submit.`, 1), archive.ErrMalformed},
+			"other tree":      {swapped("run.lead."+lead.String(), "run.lead."+echo.String()), archive.ErrMalformed},
+			"server's header": {swapped(`"Axe-Schema"`, `"Nats-Rollup"`), archive.ErrMalformed},
+			"other kind":      {swapped(`"subject":"result.`, `"subject":"submit.`), archive.ErrMalformed},
 			"wrong order":     {head + "\n" + reversed(lines), archive.ErrMalformed},
 		} {
 			if trees, err := h.load(other, test.file); !errors.Is(err, test.want) || len(trees) > 0 {

@@ -76,8 +76,8 @@ var allowedImports = map[string][]string{
 	"internal/budget":    {"subjects", "bus", "internal/pause"},
 	"internal/presence":  {"subjects", "bus", "agentd/run", "internal/pause"},
 	"client": {
-		"bus", "subjects", "agentd/run", "internal/archive", "internal/history", "internal/pause", "internal/presence", "provider",
-		"golang.org/x/sync/...",
+		"bus", "subjects", "agentd/run", "internal/archive", "internal/history", "internal/pause", "internal/presence",
+		"provider", "golang.org/x/sync/...",
 	},
 	"agentd": {
 		"agentd/run", "internal/tool", "internal/builtin", "internal/sandbox", "internal/toolset", "internal/mcpclient",

@@ -138,7 +138,8 @@ func TestAbsolute(t *testing.T) {
 	tree := Tree{"T1"}
 	for _, from := range []Space{{}, other, other.Spread(3)} {
 		r := from.Run(Agent{"a"}, tree, Root)
-		for _, subject := range []string{r.Call(), r.Log(), r.Reply(1, 0), r.Dead(), from.Tally(tree, Root), r.Result()} {
+		all := []string{r.Call(), r.Log(), r.Reply(1, 0), r.Dead(), from.Tally(tree, Root), r.Result()}
+		for _, subject := range all {
 			rel, ok := from.Relative(subject)
 			if again, err := Absolute(from, tree, rel); !ok || err != nil || again != subject {
 				t.Errorf("%s: got %s, %t, %v", subject, again, ok, err)
@@ -152,8 +153,8 @@ func TestAbsolute(t *testing.T) {
 		}
 	}
 	for _, rel := range []string{
-		"", "run", "run.a.T2.r.call", "timer.a.T1.r.0", "submit.a.T1", "run.a.T1.>", "run.*.T1.r.log", "run.a.T1.r. log",
-		"live.a.T1.r", "result.a.T1\nx",
+		"", "run", "run.a.T2.r.call", "timer.a.T1.r.0", "submit.a.T1", "run.a.T1.>", "run.*.T1.r.log",
+		"run.a.T1.r. log", "live.a.T1.r", "result.a.T1\nx",
 	} {
 		if got, err := Absolute(Space{}, tree, rel); err == nil {
 			t.Errorf("%q: got %s, want an error", rel, got)

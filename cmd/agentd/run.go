@@ -67,7 +67,8 @@ func (o *options) run(ctx context.Context) error {
 // messages on them.
 func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
 	streams := bus.Provision{
-		Replicas: o.replicas, MaxAge: time.Duration(o.keep.Time), MaxBytes: int64(o.keep.Bytes), Partitions: o.partitions,
+		Replicas: o.replicas, Partitions: o.partitions,
+		MaxAge: time.Duration(o.keep.Time), MaxBytes: int64(o.keep.Bytes),
 		Longest: o.worker.Timeout,
 	}
 	for {

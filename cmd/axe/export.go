@@ -77,7 +77,8 @@ func (x *exporting) run(ctx context.Context, args []string) error {
 				fmt.Fprintf(x.stderr, "%s: warning: tree %s is at work: axe import refuses it\n", name, t)
 			}
 			if len(e.Gone) > 0 {
-				fmt.Fprintf(x.stderr, "%s: warning: tree %s: %d large bodies are no longer stored\n", name, t, len(e.Gone))
+				const text = "%s: warning: tree %s: %d large bodies are no longer stored\n"
+				fmt.Fprintf(x.stderr, text, name, t, len(e.Gone))
 			}
 		}
 		return nil

@@ -95,7 +95,8 @@ func (f *forgetting) confirm(ctx context.Context, trees []string) error {
 	if !cli.Terminal(os.Stdin) {
 		return cli.Usage("--yes is needed where no person can be asked")
 	}
-	fmt.Fprintf(f.stderr, "Remove %s and all that belongs to it, for good? [y/N] ", cli.Printable(strings.Join(trees, ", ")))
+	const text = "Remove %s and all that belongs to it, for good? [y/N] "
+	fmt.Fprintf(f.stderr, text, cli.Printable(strings.Join(trees, ", ")))
 	lines := make(chan string, 1)
 	go func() { // ends with the line, or with the process
 		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')

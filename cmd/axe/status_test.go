@@ -35,7 +35,8 @@ func TestStatus(t *testing.T) {
 		{"levels off below", 10 * day, 1000 * mib, -1, nil},
 		{
 			"levels off above", 30 * day, 200 * mib, 18,
-			[]string{"keep-bytes will be full in 18 days at this rate: trees of the time of --keep need 300.0 MiB, and it is 200.0 MiB"},
+			[]string{"keep-bytes will be full in 18 days at this rate: " +
+				"trees of the time of --keep need 300.0 MiB, and it is 200.0 MiB"},
 		},
 		{"nearly", 10 * day, 25 * mib, 0.5, []string{"keep-bytes is used by 80 %: 20.0 MiB of 25.0 MiB"}},
 		{"just below", 2 * day, 25*mib + mib/2, -1, nil},
@@ -69,7 +70,8 @@ func TestStatus(t *testing.T) {
 			t.Errorf("%s: lagging (-want +got):\n%s", test.name, diff)
 		}
 		var text strings.Builder
-		if err := s.print(&text); err != nil || !strings.Contains(text.String(), "\nlagging  agent_a on AXE_RUNS: 4 waiting") {
+		const line = "\nlagging  agent_a on AXE_RUNS: 4 waiting"
+		if err := s.print(&text); err != nil || !strings.Contains(text.String(), line) {
 			t.Errorf("%s: %v, text:\n%s", test.name, err, &text)
 		}
 	}

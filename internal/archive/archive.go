@@ -79,7 +79,7 @@ func (m *Message) SetBody(b []byte) {
 }
 
 // Content returns the body.
-func (m Message) Content() []byte {
+func (m *Message) Content() []byte {
 	if m.Bytes != nil {
 		return m.Bytes
 	}
@@ -87,7 +87,7 @@ func (m Message) Content() []byte {
 }
 
 // Get returns the first value of a header, "" if there is none.
-func (m Message) Get(name string) string {
+func (m *Message) Get(name string) string {
 	for _, v := range m.Header[name] {
 		return v
 	}

@@ -44,7 +44,8 @@ func FuzzRead(f *testing.F) {
 	}
 	var b bytes.Buffer
 	w := archive.NewWriter(&b, time.Unix(1, 0))
-	m := archive.Message{Subject: "run.a.T1.r.call", Seq: 3, Fence: new(uint64), Header: map[string][]string{"A": {"b"}}}
+	m := archive.Message{Subject: "run.a.T1.r.call", Seq: 3, Fence: new(uint64)}
+	m.Header = map[string][]string{"A": {"b"}}
 	m.SetBody([]byte("text"))
 	w.Message(tree, m)
 	m = archive.Message{Subject: "result.a.T1", Seq: 4}
@@ -56,7 +57,8 @@ func FuzzRead(f *testing.F) {
 	if err := w.End(tree); err != nil {
 		f.Fatal(err)
 	}
-	if lines, _, err := rewrite(b.Bytes()); err != nil || len(lines) != 5 || string(lines[3].Message.Content()) != "\xff" {
+	lines, _, err := rewrite(b.Bytes())
+	if err != nil || len(lines) != 5 || string(lines[3].Message.Content()) != "\xff" {
 		f.Fatalf("%d lines, %v; want 5", len(lines), err)
 	}
 	f.Add(b.Bytes())
