@@ -78,9 +78,9 @@ func TestTreeThatIsKeptTooShort(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		h.expectFailed(h.submit("leaf", "x"), run.KindError,
 			"submission refused: the tree may take 1h0m0s and its messages are kept for 1m0s; "+
-				"submit it with a shorter time (Axe-Timeout: 60), or start a worker with a longer --keep")
+				"submit it with a shorter time (Axe-Timeout: 48), or start a worker with a longer --keep")
 		r := h.root("leaf")
-		h.submitTo(r, "y", [2]string{subjects.HeaderTimeout, "60"})
+		h.submitTo(r, "y", [2]string{subjects.HeaderTimeout, "48"})
 		h.expectCompleted(r, "y")
 	})
 }

@@ -78,8 +78,9 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (late bool, _ err
 		return false, w.refuseSubmission(ctx, r, *refusal)
 	}
 	timeout := rootTimeout(w, cmp.Or(asked, c.timeout()))
-	if age := w.conn.MaxAge(); age > 0 && timeout > age {
-		return false, w.refuseSubmission(ctx, r, run.Failure(run.KindError, keptTooShort, timeout, age, age.Seconds()))
+	if age := w.conn.MaxAge(); age > 0 && age < bus.AgeFor(timeout) {
+		right := (age - age/5).Truncate(time.Second).Seconds()
+		return false, w.refuseSubmission(ctx, r, run.Failure(run.KindError, keptTooShort, timeout, age, right))
 	}
 	header.Deadline = rootDeadline(w, r, d, timeout)
 	body, err := json.Marshal(run.Input{Task: string(task)})

@@ -66,8 +66,8 @@ func missing(stream string) Fault {
 }
 
 // drops are the faults of a stream that drops messages that workers need: it
-// has a bound beside its age, or an age shorter than the longest time that a
-// tree may take. A stream that refuses new messages beyond a bound drops none.
+// has a bound beside its age, or too short an age for a tree that takes the
+// longest time. A stream that refuses new messages beyond a bound drops none.
 // Longest is 0 for a stream without runs.
 func drops(have jetstream.StreamConfig, longest time.Duration) (all []Fault) {
 	add := func(problem, limit, flag, right string) {
@@ -76,8 +76,8 @@ func drops(have jetstream.StreamConfig, longest time.Duration) (all []Fault) {
 			Advice: fmt.Sprintf("nats stream edit %s --%s=%s", have.Name, flag, right),
 		})
 	}
-	if have.MaxAge > 0 && have.MaxAge < longest {
-		add(fmt.Sprintf("after max-age=%s, and a tree may take %s", have.MaxAge, longest),
+	if least := AgeFor(longest); have.MaxAge > 0 && have.MaxAge < least {
+		add(fmt.Sprintf("after max-age=%s, and trees that may take %s need %s", have.MaxAge, longest, least),
 			"max-age="+have.MaxAge.String(), "max-age", DefaultMaxAge.String())
 	}
 	if have.Discard == jetstream.DiscardNew {

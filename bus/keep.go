@@ -25,10 +25,15 @@ const (
 	metaForgotten = "axe-forgotten"
 )
 
+// AgeFor returns the least age of messages for trees that may take a time. A
+// quarter of the time is for what follows a tree's deadline: workers end its
+// runs, and the timers of turns that have ended fire.
+func AgeFor(longest time.Duration) time.Duration { return longest + longest/4 }
+
 // retain gives existing streams the age and the size of a Provision, where it
 // names them. It costs nothing later: the server drops old messages itself. The
 // first call that shortens the age looks at the timers of all running roots. It
-// is an error if one of these trees may take longer than the age.
+// is an error if the age is too short for one of these trees: see AgeFor.
 func retain(ctx context.Context, c *Conn, p Provision) error {
 	if p.MaxAge == 0 && p.MaxBytes == 0 {
 		return nil
@@ -80,8 +85,8 @@ func setAge(now *jetstream.StreamConfig, was *jetstream.StreamInfo, age time.Dur
 	now.Duplicates = min(now.Duplicates, age)
 }
 
-// checkRunning returns an error if a running tree of a stream may take longer
-// than an age. A root has a timer from its second second on. A younger tree has
+// checkRunning returns an error if an age is too short for a running tree of a
+// stream. A root has a timer from its second second on. A younger tree has
 // a worker that reports the age as a fault, since it allows the tree that time.
 func checkRunning(ctx context.Context, c *Conn, sp subjects.Space, stream string, age time.Duration) error {
 	for page, err := range c.reader.pages(ctx, stream, sp.Timers(), 0) {
@@ -98,10 +103,12 @@ func checkRunning(ctx context.Context, c *Conn, sp subjects.Space, stream string
 			if err != nil {
 				return err
 			}
-			if takes := at.Sub(call.Time); ok && takes > age {
+			// The two times are of two clocks.
+			takes := at.Sub(call.Time).Truncate(time.Second)
+			if least := AgeFor(takes); ok && least > age {
 				const text = "stream %s cannot keep messages for %s: the tree %s may take %s; " +
-					"keep them for longer, wait for the tree, or cancel it"
-				return fmt.Errorf(text, stream, age, r.Tree, takes.Round(time.Second))
+					"keep them for %s, wait for the tree, or cancel it"
+				return fmt.Errorf(text, stream, age, r.Tree, takes, least)
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func TestKeepChangesStreams(t *testing.T) {
 		}
 	}
 	expect(Provision{}, DefaultMaxAge)
-	expect(Provision{MaxAge: time.Second, Longest: time.Second}, time.Second)
+	expect(Provision{MaxAge: time.Second, Longest: 800 * time.Millisecond}, time.Second)
 	expect(Provision{}, time.Second)
 	r := c.Space().Run(agentT(t, "a"), treeT(t, "T1"), subjects.Root)
 	for range 3 {
@@ -74,13 +74,16 @@ func TestKeepChangesStreams(t *testing.T) {
 		editT(t, c, name, func(s *jetstream.StreamConfig) { s.MaxAge = 50 * time.Hour })
 	}
 	expect(Provision{}, 50*time.Hour)
-	if err := c.Provision(t.Context(), Provision{MaxAge: time.Minute, Longest: time.Hour}); err == nil {
-		t.Error("no error for an age below the longest time of a tree, want one")
+	for _, p := range []Provision{{MaxAge: 74 * time.Minute, Longest: time.Hour}, {Longest: 41 * time.Hour}} {
+		if err := c.Provision(t.Context(), p); err == nil {
+			t.Errorf("%+v: no error for an age that is too short, want one", p)
+		}
 	}
+	expect(Provision{Longest: 40 * time.Hour}, 50*time.Hour)
 }
 
-// TestKeepSparesRunningTrees: an age is refused that is shorter than a running
-// tree may take.
+// TestKeepSparesRunningTrees: an age is refused that is shorter than five
+// quarters of what a running tree may take.
 func TestKeepSparesRunningTrees(t *testing.T) {
 	t.Parallel()
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
@@ -94,15 +97,15 @@ func TestKeepSparesRunningTrees(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := c.Provision(t.Context(), Provision{MaxAge: time.Hour})
-	if want := "the tree T1 may take 2h0m0s"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("an hour: got %v, want an error with %q", err, want)
+	err := c.Provision(t.Context(), Provision{MaxAge: 149 * time.Minute})
+	if want := "the tree T1 may take 1h59m59s"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a minute less than five quarters: got %v, want an error with %q", err, want)
 	}
 	if got := c.MaxAge(); got != DefaultMaxAge {
 		t.Errorf("after the refusal messages are kept for %s, want %s", got, DefaultMaxAge)
 	}
-	if err := c.Provision(t.Context(), Provision{MaxAge: 3 * time.Hour}); err != nil {
-		t.Errorf("three hours: got %v, want no error", err)
+	if err := c.Provision(t.Context(), Provision{MaxAge: 150 * time.Minute}); err != nil {
+		t.Errorf("five quarters: got %v, want no error", err)
 	}
 }
 

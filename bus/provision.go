@@ -32,7 +32,7 @@ type Provision struct {
 	// the existing number, or 1.
 	Partitions int
 	// Longest is the longest time that a tree may take. A stream of runs
-	// that drops younger messages is refused. 0 refuses none for its age.
+	// with an age below AgeFor is refused. 0 refuses none for its age.
 	Longest time.Duration
 }
 
@@ -60,9 +60,9 @@ const maxConsumers = 100_000
 // another number of streams of runs. A stream that drops messages that workers
 // need is an error.
 func (c *Conn) Provision(ctx context.Context, p Provision) error {
-	if p.MaxAge > 0 && p.MaxAge < p.Longest {
-		const text = "messages must be kept for at least %s, the time that a tree may take, got %s"
-		return fmt.Errorf(text, p.Longest, p.MaxAge)
+	if least := AgeFor(p.Longest); p.MaxAge > 0 && p.MaxAge < least {
+		const text = "messages must be kept for at least %s, since a tree may take %s, got %s"
+		return fmt.Errorf(text, least, p.Longest, p.MaxAge)
 	}
 	p.Replicas = cmp.Or(p.Replicas, 1)
 	sp := c.cfg.Space

@@ -43,7 +43,8 @@ func TreeID(key string) subjects.Tree {
 // to a tree of another agent whose root was called, and ErrIDReused if it was
 // submitted with another text or another budget. The timeout does not count:
 // the deadline of the first submission stays. The error is ErrKeptTooShort for
-// a timeout beyond the time for which the bus keeps messages. It wraps
+// a timeout beyond four fifths of the time for which the bus keeps messages. It
+// wraps
 // bus.ErrNoRoom if the server is full, or if the streams have the size beyond
 // which no new tree begins. A tree that is there needs no room.
 func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
@@ -54,9 +55,9 @@ func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 	if err != nil {
 		return t.ID, fmt.Errorf("tree %s: %w", t.ID, err)
 	}
-	if age := c.conn.MaxAge(); age > 0 && t.Timeout > age {
-		return t.ID, fmt.Errorf("tree %s: %w: it keeps them for %s, and the tree may take %s",
-			t.ID, ErrKeptTooShort, age, t.Timeout)
+	if age, least := c.conn.MaxAge(), bus.AgeFor(t.Timeout); age > 0 && age < least {
+		return t.ID, fmt.Errorf("tree %s: %w: it keeps them for %s, and a tree that may take %s needs %s",
+			t.ID, ErrKeptTooShort, age, t.Timeout, least)
 	}
 	if err := c.conn.Health.Room(ctx); err != nil {
 		if called && errors.Is(err, bus.ErrNoRoom) {

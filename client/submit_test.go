@@ -222,7 +222,7 @@ func TestSubmitWithoutRoom(t *testing.T) {
 			t.Errorf("%+v: got %v, want %v", p, err, want)
 		}
 	}
-	expect(bus.Provision{MaxAge: time.Hour}, nil)
+	expect(bus.Provision{MaxAge: 75 * time.Minute}, nil)
 	expect(bus.Provision{MaxBytes: 1}, bus.ErrNoRoom)
 	there := client.TreeID("there")
 	call := conn.Space().Run(agent, there, subjects.Root).Call()
@@ -235,5 +235,5 @@ func TestSubmitWithoutRoom(t *testing.T) {
 		t.Errorf("a tree that is there: %v", err)
 	}
 	expect(bus.Provision{MaxBytes: -1}, nil)
-	expect(bus.Provision{MaxAge: 59 * time.Minute}, client.ErrKeptTooShort)
+	expect(bus.Provision{MaxAge: 74 * time.Minute}, client.ErrKeptTooShort)
 }

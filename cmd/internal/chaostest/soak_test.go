@@ -96,7 +96,7 @@ func (s *soak) start(t *testing.T) {
 	s.harness = h
 	h.name, h.log.traces = "soak", newSchedulerTraces()
 	worker.agents = writeAgents(t)
-	worker.args = []string{"--keep", s.keep.String(), "--timeout", s.keep.String()}
+	worker.args = []string{"--keep", s.keep.String(), "--timeout", (s.keep * 4 / 5).String()}
 	h.startFleet(t, worker)
 	s.conn = h.connect(t)
 	load := func(agent string) *load {

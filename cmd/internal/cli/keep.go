@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/bus"
 )
 
 // KeepFlags are the flags for how long and how many trees a bus keeps.
@@ -30,9 +32,9 @@ func (f *KeepFlags) Register(cmd *cobra.Command) {
 // Check validates the flags. Longest is the longest time that a tree may take.
 // The error is a usage error.
 func (f *KeepFlags) Check(longest time.Duration) error {
-	if f.Time > 0 && time.Duration(f.Time) < longest {
-		return Usage("--keep must be at least --timeout, or trees lose their history: got %s and %s",
-			&f.Time, (*Seconds)(&longest))
+	if least := bus.AgeFor(longest); f.Time > 0 && time.Duration(f.Time) < least {
+		const text = "--keep must be at least %s, a quarter more than --timeout, or trees lose their history: got %s"
+		return Usage(text, (*Seconds)(&least), &f.Time)
 	}
 	return nil
 }
