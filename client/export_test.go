@@ -3,6 +3,9 @@ package client_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -46,16 +49,65 @@ func (h *harness) other(intercept func(bus.Point) error) *client.Client {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	conn := h.intercepted(space, intercept)
+	if err := conn.Provision(h.t.Context(), bus.Provision{Partitions: 3}); err != nil {
+		h.t.Fatal(err)
+	}
+	return client.New(conn)
+}
+
+// intercepted opens a connection of which the test sees each operation.
+func (h *harness) intercepted(space subjects.Space, intercept func(bus.Point) error) *bus.Conn {
+	h.t.Helper()
 	cfg := bus.Config{Dial: bus.Dial{Server: h.server}, Space: space, Intercept: intercept}
 	conn, err := bus.Open(h.t.Context(), cfg)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.ends = append(h.ends, conn.Close)
-	if err := conn.Provision(h.t.Context(), bus.Provision{Partitions: 3}); err != nil {
-		h.t.Fatal(err)
-	}
-	return client.New(conn)
+	return conn
+}
+
+// sequence matches the sequence of a message in an export.
+var sequence = regexp.MustCompile(`,"seq":(\d+),`)
+
+// TestSlowImport: a worker does nothing for an imported call of which the
+// result is not imported yet, though the call has its old sequence.
+func TestSlowImport(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		drain := h.startWorker()
+		echo := h.submit("echo", "a", "echo")
+		h.answers(echo, "echo: a")
+		file, _ := h.export(h.Client, echo)
+		if _, err := client.Forget(t.Context(), h.Client, echo); err != nil {
+			t.Fatal(err)
+		}
+		drain()
+		h.startWorker()
+		bounds, err := h.conn.Bounds(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The call was the first message of the stream.
+		file = sequence.ReplaceAllStringFunc(file, func(text string) string {
+			seq, _ := strconv.ParseUint(sequence.FindStringSubmatch(text)[1], 10, 64)
+			return fmt.Sprintf(`,"seq":%d,`, seq+bounds[0].Last)
+		})
+		slow := h.intercepted(subjects.Space{}, func(p bus.Point) error {
+			if p.Op == "write" && p.After {
+				time.Sleep(10 * time.Second)
+			}
+			return nil
+		})
+		if _, err := h.load(client.New(slow), file); err != nil {
+			t.Fatal(err)
+		}
+		_, lines, _ := strings.Cut(file, "\n")
+		if _, again := h.export(h.Client, echo); again != lines {
+			t.Errorf("the export differs after the import:\n%s\nwant:\n%s", again, lines)
+		}
+	})
 }
 
 // TestRoundTrip: an export is the same after an import into a bus with another
