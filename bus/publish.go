@@ -1,7 +1,9 @@
 package bus
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -137,9 +139,9 @@ func (c *Conn) write(ctx context.Context, began time.Time, m Message, msg *nats.
 		if m.Window > 0 && time.Since(began) > m.Window {
 			return false, ErrUnsure
 		}
-		ack, err := c.Health.attempt(ctx, m, msg)
+		var err error
+		seq, err = c.Health.attempt(ctx, m, msg)
 		if err == nil {
-			seq = ack.Sequence
 			c.Health.stored(m.Subject)
 			return storeAnew(ctx, c, msg, ack)
 		}
@@ -184,11 +186,41 @@ func (c *Conn) warnRetrying(ctx context.Context, subject string, err error) {
 // warnInterval is the least time between two warnings about retried writes.
 const warnInterval = 10 * time.Second
 
-func (c *Conn) once(ctx context.Context, msg *nats.Msg) (*jetstream.PubAck, error) {
+// once publishes a message and returns its sequence in the stream.
+func (c *Conn) once(ctx context.Context, msg *nats.Msg) (seq uint64, _ error) {
 	ctx, r := c.inflight.begin(ctx, msg.Subject)
 	defer r.done()
-	ack, err := c.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(0))
-	return ack, r.reason(err)
+	answer, err := c.nc.RequestMsgWithContext(ctx, msg)
+	if err != nil {
+		return 0, r.reason(err)
+	}
+	return storedSeq(answer.Data)
+}
+
+// storedSeq reads a server's answer to a published message: its sequence, or a
+// *jetstream.APIError. It takes the usual answer, {"stream":"S", "seq":1}, apart
+// without a decoder, since every write has one.
+func storedSeq(answer []byte) (uint64, error) {
+	if at := bytes.LastIndex(answer, []byte(`"seq":`)); at > 0 && bytes.HasPrefix(answer, []byte(`{"stream":"`)) {
+		digits, closed := bytes.CutSuffix(answer[at+len(`"seq":`):], []byte("}"))
+		if seq, err := strconv.ParseUint(string(digits), 10, 64); closed && err == nil {
+			return seq, nil
+		}
+	}
+	var decoded struct {
+		Error *jetstream.APIError `json:"error"`
+		*jetstream.PubAck
+	}
+	if err := json.Unmarshal(answer, &decoded); err != nil {
+		return 0, jetstream.ErrInvalidJSAck
+	}
+	if decoded.Error != nil {
+		return 0, decoded.Error
+	}
+	if decoded.PubAck == nil || decoded.Stream == "" {
+		return 0, jetstream.ErrInvalidJSAck
+	}
+	return decoded.Sequence, nil
 }
 
 // failed decides for the whole package whether a write without an
