@@ -167,7 +167,7 @@ func silent(err error) bool {
 
 // attempt sends a message once and waits for the answer. For a message with
 // Patience it waits three quarters of that, or roundTrips if that is longer.
-func (h *Health) attempt(ctx context.Context, m Message, msg *nats.Msg) (seq uint64, _ error) {
+func (h *Health) attempt(ctx context.Context, m Message, msg *nats.Msg) (jetstream.PubAck, error) {
 	if m.Patience > 0 {
 		_, half := h.conn.Clocks.Offset()
 		var cancel context.CancelFunc
