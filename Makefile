@@ -22,6 +22,7 @@ DEMO_supervised = bin/axe run builder --agents configs/examples/supervised "Mend
 DEMO_tools = configs/examples/mender/demo bin bin/demo
 DEMO_mail  = bin/axe run editor --agents configs/examples/mail "What should a newcomer know?"
 CHAOS     ?= .
+SOAK      ?= 20m
 
 TOOLS := .tmp
 LINT  := $(TOOLS)/golangci-lint
@@ -140,6 +141,10 @@ faults: ## plant mistakes in the code, one after the other: the tests have to fi
 .PHONY: chaos
 chaos: ## real processes under random faults, for 75 minutes: TREES (1000) for each scenario, or for CHAOS=kill alone
 	AXE_CHAOS_TREES=$(TREES) $(GO) test -run 'TestChaos/$(CHAOS)' -count=1 -v -timeout 4h ./cmd/internal/chaostest
+
+.PHONY: soak
+soak: ## trees at a steady rate for SOAK (20m), each kept for KEEP (a quarter of that, at most 5m): messages, bytes, memory and files have to level off
+	AXE_SOAK=$(SOAK) AXE_SOAK_KEEP=$(KEEP) $(GO) test -run 'TestSoak$$' -count=1 -v -timeout 0 ./cmd/internal/chaostest
 
 .PHONY: proofs
 proofs: ## cancel 300 running runs and 300 commands, a model slower than twenty leases, budgets of a tree, a provider that asks to wait, mail under 1,000 deaths

@@ -99,7 +99,7 @@ func (s *streamWatch) note(ctx context.Context, now []bus.Fault) error {
 			correctable = true
 		case bus.FaultSettings:
 			correctable = true
-		case bus.FaultDrops, bus.FaultNoRoom:
+		case bus.FaultDrops, bus.FaultNoRoom, bus.FaultFull:
 		}
 	}
 	for _, f := range before {

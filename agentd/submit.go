@@ -40,6 +40,9 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (late bool, _ err
 	if err := w.conn.Clocks.Submissions().Settle(ctx, d); err != nil {
 		return false, err
 	}
+	if err := awaitRoom(ctx, w); err != nil {
+		return false, err
+	}
 	at, err := w.conn.Space().Parse(d.Subject)
 	if err != nil {
 		// The subject has no usable agent or id, so there is no place
@@ -74,7 +77,12 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (late bool, _ err
 	if refusal != nil {
 		return false, w.refuseSubmission(ctx, r, *refusal)
 	}
-	header.Deadline = rootDeadline(w, r, d, cmp.Or(asked, c.timeout()))
+	timeout := rootTimeout(w, cmp.Or(asked, c.timeout()))
+	if age := w.conn.MaxAge(); age > 0 && age < bus.AgeFor(timeout) {
+		right := (age - age/5).Truncate(time.Second).Seconds()
+		return false, w.refuseSubmission(ctx, r, run.Failure(run.KindError, keptTooShort, timeout, age, right))
+	}
+	header.Deadline = rootDeadline(w, r, d, timeout)
 	body, err := json.Marshal(run.Input{Task: string(task)})
 	if err != nil {
 		return false, err
@@ -131,13 +139,36 @@ func (w *Worker) rootHeader(r subjects.Run, d *bus.Delivery) (_ subjects.Header,
 	}, asked, nil
 }
 
-// rootDeadline returns the deadline of a root. The timeout counts from the
-// moment at which the submission was stored. It is the worker's own if that is
-// shorter, or if the timeout is 0.
-func rootDeadline(w *Worker, r subjects.Run, d *bus.Delivery, timeout time.Duration) time.Time {
-	if timeout == 0 || timeout > w.cfg.Timeout {
-		timeout = w.cfg.Timeout
+// keptTooShort is the text of a refusal: the tree would lose its history.
+const keptTooShort = "submission refused: the tree may take %s and its messages are kept for %s; " +
+	"submit it with a shorter time (" + subjects.HeaderTimeout + ": %.0f), or start a worker with a longer --keep"
+
+// roomInterval is the time between two looks for room.
+const roomInterval = time.Second
+
+// awaitRoom waits while no new tree may begin (bus.Health.Room), until the
+// worker drains. A submission without room stays on its stream.
+func awaitRoom(ctx context.Context, w *Worker) error {
+	for errors.Is(w.conn.Health.Room(ctx), bus.ErrNoRoom) {
+		if err := pause.AtMost(ctx, roomInterval, w.leaving); err != nil {
+			return err
+		}
+		if w.draining.Load() {
+			return errDraining
+		}
 	}
+	return nil
+}
+
+// rootTimeout returns the time of a tree, with the time that its submission or
+// its agent names, 0 for none. The worker's own time is the longest.
+func rootTimeout(w *Worker, named time.Duration) time.Duration {
+	return min(cmp.Or(named, w.cfg.Timeout), w.cfg.Timeout)
+}
+
+// rootDeadline returns the deadline of a root. The timeout counts from the
+// moment at which the submission was stored.
+func rootDeadline(w *Worker, r subjects.Run, d *bus.Delivery, timeout time.Duration) time.Time {
 	// The time that the submission has waited counts. It is reckoned in the
 	// time of its own stream, and the deadline in that of the run's stream.
 	submissions := w.conn.Clocks.Submissions()

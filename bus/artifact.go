@@ -85,7 +85,12 @@ const typeHeader = "Content-Type"
 // of two writers the server refuses one. Chunks without metadata are dropped
 // for their age.
 func (as Artifacts) Store(ctx context.Context, a Artifact, b []byte) (Artifact, error) {
-	c, object := as.conn, ArtifactObject(as.tree, a.Name)
+	return as.StoreObject(ctx, Object{ArtifactObject(as.tree, a.Name), a}, b)
+}
+
+// StoreObject is Store for any object of the tree.
+func (as Artifacts) StoreObject(ctx context.Context, o Object, b []byte) (Artifact, error) {
+	c, object, a := as.conn, o.Name, o.Artifact
 	if err := c.intercept(Point{"store", object, false}); err != nil {
 		return a, err
 	}
@@ -94,7 +99,7 @@ func (as Artifacts) Store(ctx context.Context, a Artifact, b []byte) (Artifact, 
 	found, err := as.at(ctx, object)
 	if err == nil && found.chunks == "" {
 		a.meta = found.meta
-		found, err = as.write(ctx, a, b)
+		found, err = as.write(ctx, Object{object, a}, b)
 		if _, lost := errors.AsType[*ConflictError](err); lost {
 			// Another writer was first, or the answer to this one
 			// was lost.
@@ -110,9 +115,9 @@ func (as Artifacts) Store(ctx context.Context, a Artifact, b []byte) (Artifact, 
 	return found, c.intercept(Point{"store", object, true})
 }
 
-// write writes the chunks of an artifact and then its metadata.
-func (as Artifacts) write(ctx context.Context, a Artifact, b []byte) (Artifact, error) {
-	c, space, object := as.conn, as.conn.cfg.Space, ArtifactObject(as.tree, a.Name)
+// write writes the chunks of an object and then its metadata.
+func (as Artifacts) write(ctx context.Context, o Object, b []byte) (Artifact, error) {
+	c, space, object, a := as.conn, as.conn.cfg.Space, o.Name, o.Artifact
 	a.chunks = nuid.Next()
 	size := int(min(maxChunk, c.nc.MaxPayload()-headerRoom))
 	chunks, last := 0, uint64(0)

@@ -74,9 +74,11 @@ func (b *bucket) store(ctx context.Context, key string, was uint64, value []byte
 	msg.Data = value
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(was, 10))
 	err = b.do(ctx, func(jetstream.Stream) (again bool, err error) {
-		if rev, err = b.conn.once(ctx, msg); err != nil {
+		ack, err := b.conn.once(ctx, msg)
+		if err != nil {
 			return b.conn.failed(ctx, After(b.subject(key), was), err)
 		}
+		rev = ack.Sequence
 		return false, nil
 	})
 	return rev, err

@@ -47,7 +47,7 @@ type Config struct {
 type Point struct {
 	// Op is "write", "ack", "nak", "beat" (the renewal of a lease), "load"
 	// (the read of an object or an artifact), "store" (Artifacts.Store),
-	// "expire" (ExpireConsumer) or "purge" (RemoveTimer).
+	// "expire" (ExpireConsumer) or "purge" (RemoveTimer, Forget).
 	Op string
 	// Subject is that of the message written or delivered. For "load" and
 	// "store" it is the name of the object, for "expire" that of the

@@ -377,8 +377,11 @@ func (c *Clock) Stepped() time.Duration {
 
 // Shift is the sum of the known steps of the clock since a message was stored.
 // An instant that the message names, plus Shift, is the same instant of the
-// server's present clock.
+// server's present clock. It is 0 for an imported message.
 func (c *Clock) Shift(m Stored) (by time.Duration) {
+	if m.IsImported() {
+		return 0
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.steps {

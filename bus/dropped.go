@@ -36,9 +36,13 @@ func (h *Health) Losses(ctx context.Context, longest time.Duration) (all []Fault
 
 // aged returns the time before which a stream may have dropped messages for
 // their age; zero if the stream is younger than that, or has no largest age.
+// The age may have been shorter before.
 func aged(info *jetstream.StreamInfo) time.Time {
-	at := cmp.Or(info.TimeStamp, time.Now()).Add(-info.Config.MaxAge)
-	if info.Config.MaxAge == 0 || at.Before(info.Created) {
+	at, _ := time.Parse(time.RFC3339Nano, info.Config.Metadata[metaAged])
+	if now := cmp.Or(info.TimeStamp, time.Now()).Add(-info.Config.MaxAge); info.Config.MaxAge > 0 && now.After(at) {
+		at = now
+	}
+	if at.Before(info.Created) {
 		return time.Time{}
 	}
 	return at
@@ -48,7 +52,7 @@ func aged(info *jetstream.StreamInfo) time.Time {
 // if one of them was certainly removed before its age; 0 otherwise.
 func removed(info *jetstream.StreamInfo) uint64 {
 	is, old := info.State, aged(info)
-	if is.FirstSeq <= 1 || !old.IsZero() && (is.Msgs > 0 || is.LastTime.Before(old)) {
+	if is.FirstSeq <= 1+forgotten(info) || !old.IsZero() && (is.Msgs > 0 || is.LastTime.Before(old)) {
 		return 0
 	}
 	return is.FirstSeq - 1

@@ -44,7 +44,7 @@ func TestLosses(t *testing.T) {
 			"beyond max-bytes=1048576", "beyond max-msgs-per-subject=1",
 		}},
 		{func(c *jetstream.StreamConfig) { c.MaxAge, c.Duplicates = time.Minute, 30*time.Second }, []string{
-			"after max-age=1m0s, and a tree may take 1h0m0s; to correct it: " +
+			"after max-age=1m0s, and trees that may take 1h0m0s need 1h15m0s; to correct it: " +
 				"nats stream edit AXE_RUNS --max-age=168h0m0s",
 		}},
 	} {

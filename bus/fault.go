@@ -32,8 +32,8 @@ type FaultKind string
 const (
 	// FaultMissing is a stream that does not exist any more.
 	FaultMissing FaultKind = "missing"
-	// FaultReplaced is a stream that was removed and made again, or restored
-	// from a backup.
+	// FaultReplaced is a stream that was removed and made again, or
+	// restored from a backup.
 	FaultReplaced FaultKind = "replaced"
 	// FaultRemoved is a stream of which messages were removed before their
 	// age. This fault and FaultReplaced are past events. They stay until
@@ -44,6 +44,9 @@ const (
 	// FaultSettings is a stream with other settings than the bus needs.
 	// Provision and Health.Correct correct them.
 	FaultSettings FaultKind = "settings"
+	// FaultFull is a stream that holds as much as Provision.MaxBytes
+	// allows: no new tree begins. Running trees go on.
+	FaultFull FaultKind = "full"
 	// FaultNoRoom is a stream that stores nothing.
 	FaultNoRoom FaultKind = "no room"
 )
@@ -63,8 +66,8 @@ func missing(stream string) Fault {
 }
 
 // drops are the faults of a stream that drops messages that workers need: it
-// has a bound beside its age, or an age shorter than the longest time that a
-// tree may take. A stream that refuses new messages beyond a bound drops none.
+// has a bound beside its age, or too short an age for a tree that takes the
+// longest time. A stream that refuses new messages beyond a bound drops none.
 // Longest is 0 for a stream without runs.
 func drops(have jetstream.StreamConfig, longest time.Duration) (all []Fault) {
 	add := func(problem, limit, flag, right string) {
@@ -73,8 +76,8 @@ func drops(have jetstream.StreamConfig, longest time.Duration) (all []Fault) {
 			Advice: fmt.Sprintf("nats stream edit %s --%s=%s", have.Name, flag, right),
 		})
 	}
-	if have.MaxAge > 0 && have.MaxAge < longest {
-		add(fmt.Sprintf("after max-age=%s, and a tree may take %s", have.MaxAge, longest),
+	if least := AgeFor(longest); have.MaxAge > 0 && have.MaxAge < least {
+		add(fmt.Sprintf("after max-age=%s, and trees that may take %s need %s", have.MaxAge, longest, least),
 			"max-age="+have.MaxAge.String(), "max-age", DefaultMaxAge.String())
 	}
 	if have.Discard == jetstream.DiscardNew {
@@ -148,7 +151,7 @@ func lost(was, is *jetstream.StreamInfo) (f Fault, ok bool) {
 		Problem: fmt.Sprintf("has lost its messages up to %d before their age: trees with a message there are lost",
 			is.State.FirstSeq-1),
 		Advice: "submit those trees again under other ids",
-	}, (gone >= leastRemoved || emptied) && !aged
+	}, (gone >= leastRemoved || emptied) && !aged && is.State.FirstSeq > 1+forgotten(is)
 }
 
 // refuses is the fault of a stream of which the server refuses writes.

@@ -284,8 +284,12 @@ func (f *Feed) ended(m *nats.Msg, status string) error {
 // the messages it has not brought (ADR-13).
 const headerPendingMessages = "Nats-Pending-Messages"
 
-// delivery returns nil if this process has the message in hand already.
+// delivery returns nil if this process has the message in hand already, and for
+// an imported message, which it acknowledges.
 func (f *Feed) delivery(m *nats.Msg) (*Delivery, error) {
+	if f.from.stream != f.conn.cfg.Space.Name("SUBMIT") && (Stored{Header: m.Header}).IsImported() {
+		return nil, m.Ack()
+	}
 	id, md, err := messageOf(m)
 	if err != nil {
 		return nil, fmt.Errorf("pull: %w", err)

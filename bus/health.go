@@ -167,7 +167,7 @@ func silent(err error) bool {
 
 // attempt sends a message once and waits for the answer. For a message with
 // Patience it waits three quarters of that, or roundTrips if that is longer.
-func (h *Health) attempt(ctx context.Context, m Message, msg *nats.Msg) (seq uint64, _ error) {
+func (h *Health) attempt(ctx context.Context, m Message, msg *nats.Msg) (jetstream.PubAck, error) {
 	if m.Patience > 0 {
 		_, half := h.conn.Clocks.Offset()
 		var cancel context.CancelFunc
@@ -260,6 +260,9 @@ func (h *Health) Faults(longest time.Duration) (all []Fault) {
 	for i := range all {
 		all[i].OfRuns = true
 	}
+	if f, full := h.full(); full {
+		all = append(all, f)
+	}
 	submit := submitStream(space, p)
 	all = append(all, h.of(submit.Name).faults(submit, 0)...)
 	for _, name := range bucketStreams(space) {
@@ -268,6 +271,8 @@ func (h *Health) Faults(longest time.Duration) (all []Fault) {
 			all = append(all, missing(name))
 		case c.replaced():
 			all = append(all, *c.lost)
+		case name == objectStream(space) && c.info != nil:
+			all = append(all, drops(c.info.Config, longest)...)
 		}
 	}
 	return all

@@ -186,19 +186,19 @@ func TestRemovedStreams(t *testing.T) {
 }
 
 // TestProvisionRefusesShortAge: Provision refuses a stream of runs whose age is
-// shorter than the longest time that a tree may take.
+// shorter than five quarters of the longest time that a tree may take.
 func TestProvisionRefusesShortAge(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	editT(t, c, "AXE_RUNS", func(s *jetstream.StreamConfig) {
 		s.MaxAge = time.Minute
 		s.Duplicates = time.Minute
 	})
-	if err := c.Provision(t.Context(), Provision{Longest: time.Minute}); err != nil {
-		t.Errorf("trees of a minute: got %v, want no error", err)
+	if err := c.Provision(t.Context(), Provision{Longest: 48 * time.Second}); err != nil {
+		t.Errorf("trees of 48 seconds: got %v, want no error", err)
 	}
 	err := c.Provision(t.Context(), Provision{Longest: time.Hour})
-	want := "stream AXE_RUNS drops messages that workers need after max-age=1m0s, and a tree may take 1h0m0s; " +
-		"to correct it: nats stream edit AXE_RUNS --max-age=168h0m0s"
+	want := "stream AXE_RUNS drops messages that workers need after max-age=1m0s, and trees that may take 1h0m0s " +
+		"need 1h15m0s; to correct it: nats stream edit AXE_RUNS --max-age=168h0m0s"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

@@ -15,17 +15,24 @@ import (
 
 // Provision is the configuration of streams that do not exist yet. An existing
 // stream keeps an operator's changes, except for settings that the bus depends
-// on.
+// on, and for MaxAge and MaxBytes where they are set.
 type Provision struct {
 	// Replicas of each stream; 0: 1.
 	Replicas int
-	// MaxAge of a message; 0: DefaultMaxAge.
+	// MaxAge is the time for which messages, large bodies and artifacts are
+	// kept, those of existing streams too. 0 keeps the age of existing
+	// streams. A new one then has the age of the first stream of runs, or
+	// DefaultMaxAge.
 	MaxAge time.Duration
+	// MaxBytes is the size of the streams of all trees together from which
+	// on no new tree begins; see Health.Room. Running trees go on. 0 keeps
+	// the size that the streams have, or none. A negative one removes it.
+	MaxBytes int64
 	// Partitions is the number of streams that trees are spread over; 0:
 	// the existing number, or 1.
 	Partitions int
 	// Longest is the longest time that a tree may take. A stream of runs
-	// that drops younger messages is refused. 0 refuses none for its age.
+	// with an age below AgeFor is refused. 0 refuses none for its age.
 	Longest time.Duration
 }
 
@@ -53,13 +60,21 @@ const maxConsumers = 100_000
 // another number of streams of runs. A stream that drops messages that workers
 // need is an error.
 func (c *Conn) Provision(ctx context.Context, p Provision) error {
+	if least := AgeFor(p.Longest); p.MaxAge > 0 && p.MaxAge < least {
+		const text = "messages must be kept for at least %s, since a tree may take %s, got %s"
+		return fmt.Errorf(text, least, p.Longest, p.MaxAge)
+	}
 	p.Replicas = cmp.Or(p.Replicas, 1)
-	p.MaxAge = cmp.Or(p.MaxAge, DefaultMaxAge)
 	sp := c.cfg.Space
 	var err error
 	if p.Partitions, err = c.spread(ctx, p.Partitions); err != nil {
 		return err
 	}
+	err = c.inflight.several(ctx, func(ctx context.Context) error { return retain(ctx, c, p) })
+	if err != nil {
+		return err
+	}
+	p.MaxAge, p.MaxBytes = cmp.Or(p.MaxAge, c.MaxAge(), DefaultMaxAge), cmp.Or(p.MaxBytes, c.Health.maxBytes())
 	err = c.inflight.several(ctx, func(ctx context.Context) error {
 		if err := ensureStream(ctx, c.js, submitStream(sp, p), 0); err != nil {
 			return err
@@ -137,10 +152,14 @@ func runsStream(sp subjects.Space, part int, p Provision) jetstream.StreamConfig
 		AllowDirect:       true,
 		AllowMsgSchedules: true,
 		RePublish:         &jetstream.RePublish{Source: st.All, Destination: sp.LiveAll()},
+		Metadata:          map[string]string{},
 	}
 	if n := sp.Partitions(); n > 1 {
 		runs.Description = fmt.Sprintf("The runs of the trees of partition %d of %d; state is folded from it", part, n)
-		runs.Metadata = map[string]string{metaPartitions: strconv.Itoa(n)}
+		runs.Metadata[metaPartitions] = strconv.Itoa(n)
+	}
+	if part == 0 && p.MaxBytes > 0 {
+		runs.Metadata[metaMaxBytes] = strconv.FormatInt(p.MaxBytes, 10)
 	}
 	return runs
 }

@@ -139,11 +139,11 @@ func (c *Conn) write(ctx context.Context, began time.Time, m Message, msg *nats.
 		if m.Window > 0 && time.Since(began) > m.Window {
 			return false, ErrUnsure
 		}
-		var err error
-		seq, err = c.Health.attempt(ctx, m, msg)
+		ack, err := c.Health.attempt(ctx, m, msg)
 		if err == nil {
+			seq = ack.Sequence
 			c.Health.stored(m.Subject)
-			return false, nil
+			return storeAnew(ctx, c, msg, ack)
 		}
 		again, err = c.failed(ctx, m.Fence, err)
 		c.Health.failed(m.Subject, err)
@@ -186,25 +186,26 @@ func (c *Conn) warnRetrying(ctx context.Context, subject string, err error) {
 // warnInterval is the least time between two warnings about retried writes.
 const warnInterval = 10 * time.Second
 
-// once publishes a message and returns its sequence in the stream.
-func (c *Conn) once(ctx context.Context, msg *nats.Msg) (seq uint64, _ error) {
+// once publishes a message and returns the server's answer: see readAck.
+func (c *Conn) once(ctx context.Context, msg *nats.Msg) (jetstream.PubAck, error) {
 	ctx, r := c.inflight.begin(ctx, msg.Subject)
 	defer r.done()
 	answer, err := c.nc.RequestMsgWithContext(ctx, msg)
 	if err != nil {
-		return 0, r.reason(err)
+		return jetstream.PubAck{}, r.reason(err)
 	}
-	return storedSeq(answer.Data)
+	return readAck(answer.Data)
 }
 
-// storedSeq reads a server's answer to a published message: its sequence, or a
+// readAck reads a server's answer to a published message. The error may be a
 // *jetstream.APIError. It takes the usual answer, {"stream":"S", "seq":1},
-// apart without a decoder, since every write has one.
-func storedSeq(answer []byte) (uint64, error) {
+// apart without a decoder, since every write has one. Of that it returns the
+// sequence alone.
+func readAck(answer []byte) (jetstream.PubAck, error) {
 	if at := bytes.LastIndex(answer, []byte(`"seq":`)); at > 0 && bytes.HasPrefix(answer, []byte(`{"stream":"`)) {
 		digits, closed := bytes.CutSuffix(answer[at+len(`"seq":`):], []byte("}"))
 		if seq, err := strconv.ParseUint(string(digits), 10, 64); closed && err == nil {
-			return seq, nil
+			return jetstream.PubAck{Sequence: seq}, nil
 		}
 	}
 	var decoded struct {
@@ -212,15 +213,15 @@ func storedSeq(answer []byte) (uint64, error) {
 		*jetstream.PubAck
 	}
 	if err := json.Unmarshal(answer, &decoded); err != nil {
-		return 0, jetstream.ErrInvalidJSAck
+		return jetstream.PubAck{}, jetstream.ErrInvalidJSAck
 	}
 	if decoded.Error != nil {
-		return 0, decoded.Error
+		return jetstream.PubAck{}, decoded.Error
 	}
 	if decoded.PubAck == nil || decoded.Stream == "" {
-		return 0, jetstream.ErrInvalidJSAck
+		return jetstream.PubAck{}, jetstream.ErrInvalidJSAck
 	}
-	return decoded.Sequence, nil
+	return *decoded.PubAck, nil
 }
 
 // failed decides for the whole package whether a write without an
@@ -342,9 +343,14 @@ func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.
 	defer lost.Stop()
 	var err error
 	select {
-	case <-f.Ok():
+	case ack := <-f.Ok():
 		c.Health.stored(m.Subject)
-		return nil
+		again, err := storeAnew(ctx, c, msg, *ack)
+		if again {
+			msg.Reply = ""
+			_, err = c.write(ctx, time.Now(), m, msg)
+		}
+		return err
 	case err = <-f.Err():
 	case <-lost.C:
 		err = nats.ErrTimeout
@@ -359,6 +365,24 @@ func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.
 		return err
 	}
 	return wrapWrite(m.Subject, err)
+}
+
+// errRemoved is the error of an attempt that storeAnew repeats.
+var errRemoved = errors.New("the message with the same id was removed")
+
+// storeAnew reports whether a message is to be sent again, without its ID: the
+// server stores no second message with an ID for half a minute, and Forget may
+// have removed the first one.
+func storeAnew(ctx context.Context, c *Conn, msg *nats.Msg, ack jetstream.PubAck) (again bool, _ error) {
+	if !ack.Duplicate {
+		return false, nil
+	}
+	_, there, err := c.last(ctx, ack.Stream, msg.Subject)
+	if there || err != nil {
+		return false, err
+	}
+	msg.Header.Del(jetstream.MsgIDHeader)
+	return true, errRemoved
 }
 
 // message puts a Message into the server's form. A body that is larger than the

@@ -17,7 +17,6 @@ type streams struct {
 	space    subjects.Space // spread as the streams are
 	names    []string       // by partition
 	replicas int            // 0: not known yet
-	maxAge   time.Duration
 }
 
 func newStreams(space subjects.Space) *streams {
@@ -38,7 +37,14 @@ func (c *Conn) Replicas() int { return c.streams.Load().replicas }
 
 // MaxAge is the time for which the streams of runs keep a message. It is 0 if
 // they keep messages for ever, and before it is known.
-func (c *Conn) MaxAge() time.Duration { return c.streams.Load().maxAge }
+func (c *Conn) MaxAge() time.Duration {
+	c.Health.mu.Lock()
+	defer c.Health.mu.Unlock()
+	if info := c.Health.of(c.cfg.Space.Stream(0).Name).info; info != nil {
+		return info.Config.MaxAge
+	}
+	return 0
+}
 
 func (c *Conn) provisioned() bool { return c.Replicas() > 0 }
 
@@ -54,7 +60,7 @@ func (c *Conn) Provisioned(ctx context.Context) error {
 		return err
 	}
 	s := newStreams(c.cfg.Space.Spread(n))
-	s.replicas, s.maxAge = max(1, first.Replicas), first.MaxAge
+	s.replicas = max(1, first.Replicas)
 	c.streams.Store(s)
 	return nil
 }
@@ -78,11 +84,12 @@ func (c *Conn) firstStream(ctx context.Context, mayRestrict bool) (jetstream.Str
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return jetstream.StreamConfig{}, ErrNoStream
 	}
+	info, err := c.Health.saw(name, s, err)
 	if err != nil {
-		return jetstream.StreamConfig{}, wrapStream(name, err)
+		return jetstream.StreamConfig{}, err
 	}
-	c.Clocks.clock(name).read(sent, s.CachedInfo())
-	return s.CachedInfo().Config, nil
+	c.Clocks.clock(name).read(sent, info)
+	return info.Config, nil
 }
 
 // metaPartitions is the key of the first stream's metadata that holds the

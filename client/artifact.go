@@ -49,7 +49,7 @@ func (c *Client) Artifacts(ctx context.Context, tree subjects.Tree) ([]Artifact,
 		for _, a := range o.Artifacts {
 			if !seen[a.Name] {
 				seen[a.Name] = true
-				all = append(all, Artifact{a, m.Time})
+				all = append(all, Artifact{a, m.Origin().Time})
 			}
 		}
 	}

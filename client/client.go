@@ -50,6 +50,11 @@ var (
 	// ErrUnknownArtifact is returned for a name under which a tree has no
 	// artifact.
 	ErrUnknownArtifact = errors.New("unknown artifact")
+	// ErrKeptTooShort is returned for a task with a timeout for which the
+	// bus does not keep messages long enough: see bus.AgeFor.
+	ErrKeptTooShort = errors.New("the bus does not keep messages for the time of the tree")
+	// ErrAtWork is returned for a tree of which some run may still move.
+	ErrAtWork = errors.New("the tree is at work")
 	// ErrNotStarted is returned for a submission that no worker has taken
 	// yet: it has no run to write to.
 	ErrNotStarted = errors.New("not started: no worker has taken the task yet")

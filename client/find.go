@@ -183,7 +183,7 @@ func (c *Client) readOutcome(ctx context.Context, r subjects.Run) (o run.Outcome
 		return o, at, err
 	}
 	o, err = c.decodeOutcome(ctx, m)
-	return o, m.Time, err
+	return o, m.Origin().Time, err
 }
 
 // readResult reads the message that holds the outcome of a root. Of two

@@ -152,7 +152,8 @@ func (t *tail) apply(ctx context.Context, m bus.Stored) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.Subject, err)
 	}
-	meta := run.Meta{Seq: m.Seq, Time: m.Time, Shift: t.c.toLocalClock()}
+	origin := m.Origin()
+	meta := run.Meta{Seq: origin.Seq, Time: origin.Time, Shift: t.c.toLocalClock()}
 	message, err := run.Decode(at, meta, body)
 	if err != nil || message == nil {
 		return nil //nolint:nilerr // malformed: it has no event

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/subjects"
@@ -146,6 +147,8 @@ func (t *tail) findStalls(ctx context.Context) map[subjects.Path]string {
 			found[r.Path] = "its worker " + worker + " is gone, another one takes over soon"
 		} else if trouble := survey.Trouble(); trouble != "" {
 			found[r.Path] = ErrNoProgress.Error() + ": " + trouble
+		} else if err := t.c.conn.Health.Room(ctx); !t.called && errors.Is(err, bus.ErrNoRoom) {
+			found[r.Path] = err.Error()
 		}
 	}
 	return found

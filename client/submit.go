@@ -42,20 +42,28 @@ func TreeID(key string) subjects.Tree {
 // its outcome are those of the first. The error is ErrIDTaken if the id belongs
 // to a tree of another agent whose root was called, and ErrIDReused if it was
 // submitted with another text or another budget. The timeout does not count:
-// the deadline of the first submission stays. The error wraps bus.ErrNoRoom if
-// the server is full.
+// the deadline of the first submission stays. The error is ErrKeptTooShort for
+// a timeout beyond four fifths of the time for which the bus keeps messages. It
+// wraps
+// bus.ErrNoRoom if the server is full, or if the streams have the size beyond
+// which no new tree begins. A tree that is there needs no room.
 func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return subjects.Tree{}, err
 	}
-	if t.ID.IsZero() {
-		id, err := subjects.ParseTree(bus.NewID())
-		if err != nil {
-			return subjects.Tree{}, err
-		}
-		t.ID = id
-	} else if err := checkID(ctx, c, t); err != nil {
+	called, err := checkID(ctx, c, &t)
+	if err != nil {
 		return t.ID, fmt.Errorf("tree %s: %w", t.ID, err)
+	}
+	if age, least := c.conn.MaxAge(), bus.AgeFor(t.Timeout); age > 0 && age < least {
+		return t.ID, fmt.Errorf("tree %s: %w: it keeps them for %s, and a tree that may take %s needs %s",
+			t.ID, ErrKeptTooShort, age, t.Timeout, least)
+	}
+	if err := c.conn.Health.Room(ctx); err != nil {
+		if called && errors.Is(err, bus.ErrNoRoom) {
+			return t.ID, nil
+		}
+		return t.ID, fmt.Errorf("submit: %w", err)
 	}
 	m := bus.Message{Subject: c.conn.Space().Submit(t.Agent, t.ID), Body: []byte(t.Text)}
 	if t.Timeout > 0 {
@@ -87,24 +95,30 @@ func (t Task) limits() string {
 	return subjects.FormatScopes([]subjects.Scope{{Path: subjects.Root, Budget: t.Budget}})
 }
 
-// checkID refuses the id of another agent's tree, and that of another task. It
-// accepts a tree of which neither the root's call nor the submission is stored
-// any more. It does not see a submission to another agent that waits for a
-// worker; the worker refuses the second one.
-func checkID(ctx context.Context, c *Client, t Task) error {
+// checkID makes an id for a task without one. Of another task it reports
+// whether the root of its tree was called. It refuses the id of another agent's
+// tree, and that of another task. It accepts a tree of which neither the root's
+// call nor the submission is stored any more. It does not see a submission to
+// another agent that waits for a worker; the worker refuses the second one.
+func checkID(ctx context.Context, c *Client, t *Task) (called bool, err error) {
+	if t.ID.IsZero() {
+		t.ID, err = subjects.ParseTree(bus.NewID())
+		return false, err
+	}
 	f, err := c.lookupRoot(ctx, t.ID)
+	called = f.call != 0
 	switch {
 	case err != nil:
-		return err
-	case f.call != 0 && f.root.Agent != t.Agent:
-		return fmt.Errorf("%w: %s", ErrIDTaken, f.root.Agent)
+		return called, err
+	case called && f.root.Agent != t.Agent:
+		return called, fmt.Errorf("%w: %s", ErrIDTaken, f.root.Agent)
 	}
-	m, text, ok, err := readTask(ctx, c, t, f)
+	m, text, ok, err := readTask(ctx, c, *t, f)
 	if errors.Is(err, bus.ErrObjectGone) {
-		return nil
+		return called, nil
 	}
 	if err != nil || !ok {
-		return err
+		return called, err
 	}
 	var what string
 	switch {
@@ -113,10 +127,10 @@ func checkID(ctx context.Context, c *Client, t Task) error {
 	case m.Header.Get(subjects.HeaderLimits) != t.limits():
 		what = "with other limits"
 	default:
-		return nil
+		return called, nil
 	}
 	age := c.conn.Clocks.Now().Sub(m.Time).Round(time.Second)
-	return fmt.Errorf("%w, %s ago, %s: wait for that tree, or take another id", ErrIDReused, age, what)
+	return called, fmt.Errorf("%w, %s ago, %s: wait for that tree, or take another id", ErrIDReused, age, what)
 }
 
 // readTask reads the text of a tree's task: from the root's call, or from the

@@ -192,3 +192,48 @@ func TestNoStreams(t *testing.T) {
 		t.Errorf("cancel: got %v, want %v", err, bus.ErrNoStream)
 	}
 }
+
+// TestSubmitWithoutRoom: a task is refused at once if no new tree may begin, or
+// if it may take longer than the bus keeps its messages. A second submission of
+// a tree needs no room.
+func TestSubmitWithoutRoom(t *testing.T) {
+	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: server}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := client.New(conn)
+	agent, err := subjects.ParseAgent("lead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := client.Task{Agent: agent, Text: "x", Timeout: time.Hour}
+	expect := func(p bus.Provision, want error) {
+		t.Helper()
+		if err := conn.Provision(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Submit(t.Context(), task); !errors.Is(err, want) {
+			t.Errorf("%+v: got %v, want %v", p, err, want)
+		}
+	}
+	expect(bus.Provision{MaxAge: 75 * time.Minute}, nil)
+	expect(bus.Provision{MaxBytes: 1}, bus.ErrNoRoom)
+	there := client.TreeID("there")
+	call := conn.Space().Run(agent, there, subjects.Root).Call()
+	if _, err := conn.Write(t.Context(), bus.Message{Subject: call, Body: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	again := task
+	again.ID = there
+	if _, err := c.Submit(t.Context(), again); err != nil {
+		t.Errorf("a tree that is there: %v", err)
+	}
+	expect(bus.Provision{MaxBytes: -1}, nil)
+	expect(bus.Provision{MaxAge: 74 * time.Minute}, client.ErrKeptTooShort)
+}

@@ -43,8 +43,8 @@ func (s TreeStatus) Ended() bool { return s == TreeCompleted || s == TreeFailed 
 type TreeQuery struct {
 	// Agent is the agent of the root. The zero Agent is any.
 	Agent subjects.Agent
-	// Statuses are the statuses to list. Without any, a tree of every status
-	// is listed that All permits.
+	// Statuses are the statuses to list. Without any, a tree of every
+	// status is listed that All permits.
 	Statuses []TreeStatus
 	// Since leaves out trees that began before it. Zero leaves out none.
 	Since time.Time
@@ -79,7 +79,8 @@ type TreeInfo struct {
 	// Turns is the number of answers of models, and Usage their tokens.
 	Turns int
 	run.Totals
-	// Task is the task of the root, empty for a submission that was refused.
+	// Task is the task of the root, empty for a submission that was
+	// refused.
 	Task string
 	// Outcome is the outcome of a tree that has ended.
 	Outcome run.Outcome
@@ -125,8 +126,8 @@ type treeList struct {
 	// before is the time before which the list goes on, zero for its
 	// beginning.
 	before time.Time
-	// timed says that the tree at that place has a timer. The list then goes
-	// on with the trees that have one.
+	// timed says that the tree at that place has a timer. The list then
+	// goes on with the trees that have one.
 	timed bool
 	fleet *fleet
 	// seen has the trees that were found by a call or a timer.
@@ -380,7 +381,7 @@ func (l *treeList) take(ctx context.Context, batch []candidate) error {
 // info reads a tree. The status is empty for a candidate that is no tree of the
 // list.
 func (l *treeList) info(ctx context.Context, cand candidate) (TreeInfo, error) {
-	t := TreeInfo{Root: cand.root, Began: cand.time().Add(l.c.toLocalClock())}
+	t := TreeInfo{Root: cand.root, Began: cand.message.Origin().Time.Add(l.c.toLocalClock())}
 	if cand.by == subjects.Submission {
 		return l.infoOfQueued(ctx, t, cand.message)
 	}
@@ -405,7 +406,7 @@ func (l *treeList) info(ctx context.Context, cand candidate) (TreeInfo, error) {
 	if t.Outcome, err = l.c.decodeOutcome(ctx, m); err != nil {
 		return t, err
 	}
-	t.Status, t.Ended = TreeFailed, m.Time.Add(l.c.toLocalClock())
+	t.Status, t.Ended = TreeFailed, m.Origin().Time.Add(l.c.toLocalClock())
 	if t.Outcome.Status == run.StatusCompleted {
 		t.Status = TreeCompleted
 	}

@@ -73,13 +73,14 @@ var allowedImports = map[string][]string{
 	"internal/check":     {"configs", "internal/prompt", "provider/catalog"},
 	"agentd/memory":      {"subjects", "internal/files", "github.com/gofrs/flock"},
 	"internal/verify":    {"agentd/run", "subjects"},
+	"internal/archive":   {"subjects"},
 	"internal/sandbox":   {"golang.org/x/sys/unix"},
 	"internal/ratelimit": {"bus", "internal/pause", "provider"},
 	"internal/budget":    {"subjects", "bus", "internal/pause"},
 	"internal/presence":  {"subjects", "bus", "agentd/run", "internal/pause"},
 	"client": {
-		"bus", "subjects", "agentd/run", "internal/history", "internal/pause", "internal/presence", "provider",
-		"golang.org/x/sync/...",
+		"bus", "subjects", "agentd/run", "internal/archive", "internal/history", "internal/pause", "internal/presence",
+		"provider", "golang.org/x/sync/...",
 	},
 	"agentd": {
 		"agentd/run", "internal/tool", "internal/builtin", "internal/sandbox", "internal/toolset", "internal/mcpclient",

@@ -54,6 +54,8 @@ type Stream struct {
 	Subjects []string
 	// All matches every subject of the partition.
 	All string
+	// Timers matches every schedule of the partition.
+	Timers string
 }
 
 // Stream returns the stream of a partition.
@@ -65,7 +67,7 @@ func (s Space) Stream(p int) Stream {
 	if p > 0 {
 		name += "_" + strconv.Itoa(p)
 	}
-	st := Stream{Name: s.Name(name), All: prefix + ".>"}
+	st := Stream{Name: s.Name(name), All: prefix + ".>", Timers: prefix + ".timer.>"}
 	for _, kind := range []string{"run", "result", "timer", "tally", "dead"} {
 		st.Subjects = append(st.Subjects, prefix+"."+kind+".>")
 	}
@@ -110,4 +112,27 @@ func (s Space) unprefixed(subject string) (rest string, p int, ok bool) {
 		return behind, -1, true
 	}
 	return rest, -1, true
+}
+
+// Relative returns a subject without the prefix and the partition; ok is false
+// for a subject of another space.
+func (s Space) Relative(subject string) (rel string, ok bool) {
+	rel, _, ok = s.unprefixed(subject)
+	return rel, ok
+}
+
+// Absolute inverts Relative for the subject of a stored message of a tree, in
+// any space. The error wraps ErrToken for any other subject.
+func Absolute(s Space, t Tree, rel string) (string, error) {
+	tok := strings.Split(rel, ".")
+	for _, each := range tok {
+		if !plain(each) {
+			return "", malformed(rel)
+		}
+	}
+	subject := s.of(t, tok...)
+	if of, ok := s.TreeIn(subject); !ok || of != t || tok[0] == "submit" || tok[0] == "timer" {
+		return "", malformed(rel)
+	}
+	return subject, nil
 }

@@ -127,3 +127,37 @@ func (s Space) parseStored(subject string) error {
 	}
 	return err
 }
+
+// TestAbsolute: a stored message of a tree has the same place in every space. A
+// subject of another tree, a timer, a submission and a pattern have none.
+func TestAbsolute(t *testing.T) {
+	other, err := NewSpace("acme.eu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := Tree{"T1"}
+	for _, from := range []Space{{}, other, other.Spread(3)} {
+		r := from.Run(Agent{"a"}, tree, Root)
+		all := []string{r.Call(), r.Log(), r.Reply(1, 0), r.Dead(), from.Tally(tree, Root), r.Result()}
+		for _, subject := range all {
+			rel, ok := from.Relative(subject)
+			if again, err := Absolute(from, tree, rel); !ok || err != nil || again != subject {
+				t.Errorf("%s: got %s, %t, %v", subject, again, ok, err)
+			}
+			for _, to := range []Space{{}, other.Spread(7)} {
+				moved, err := Absolute(to, tree, rel)
+				if back, _ := to.Relative(moved); err != nil || back != rel {
+					t.Errorf("%s in another space: got %s, %v", rel, moved, err)
+				}
+			}
+		}
+	}
+	for _, rel := range []string{
+		"", "run", "run.a.T2.r.call", "timer.a.T1.r.0", "submit.a.T1", "run.a.T1.>", "run.*.T1.r.log",
+		"run.a.T1.r. log", "live.a.T1.r", "result.a.T1\nx",
+	} {
+		if got, err := Absolute(Space{}, tree, rel); err == nil {
+			t.Errorf("%q: got %s, want an error", rel, got)
+		}
+	}
+}

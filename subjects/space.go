@@ -182,6 +182,13 @@ func (s Space) Cancels() string { return s.any("run", "*", "*", "*", "cancel") }
 // DeadOf matches the dead letters of a tree.
 func (s Space) DeadOf(t Tree) string { return s.of(t, "dead", "*", t.s, "*") }
 
+// PartsOfTree match all stored messages of a tree. The result is the last one.
+func (s Space) PartsOfTree(t Tree) []string {
+	return []string{
+		s.TreeOf(t), s.of(t, "timer", "*", t.s, ">"), s.of(t, "tally", t.s, "*"), s.DeadOf(t), s.ResultOf(t),
+	}
+}
+
 // DeadSubmission is the subject of the dead letter of a submission without a
 // valid agent or id.
 func (s Space) DeadSubmission(key Tree) string { return s.of(key, "dead", "submit", key.s, Root.s) }

@@ -63,6 +63,10 @@ func TestSubjects(t *testing.T) {
 		{s.TreeOf(id), "axe.run.*.T1.>"},
 		{s.SubmissionOf(id), "axe.submit.*.T1"},
 		{s.PartsOf(id), "axe.live.part.*.T1.*"},
+		{
+			strings.Join(s.PartsOfTree(id), " "),
+			"axe.run.*.T1.> axe.timer.*.T1.> axe.tally.T1.* axe.dead.*.T1.* axe.result.*.T1",
+		},
 		{s.DeadOf(id), "axe.dead.*.T1.*"},
 		{s.CallOf(id, Root), "axe.run.*.T1.r.call"},
 		{s.Calls(a), "axe.run.lead.*.*.call"},

@@ -33,6 +33,11 @@ AXE_SCRIPT_DIR, or in the directory scripts/ below the agents.
 With --http the process serves the HTTP API too, as axe ui does, with the rights
 of the worker on the bus.
 
+The streams keep a tree for --keep, then it is gone with all that belongs to it.
+No tree may take longer. At the size of --keep-bytes no new tree begins until
+there is room; running trees go on. Both hold for the bus: the last worker that
+was started with one of them decides.
+
 SIGTERM and SIGINT drain the worker: it takes no new work, waits for the model
 calls in flight within the grace time, and leaves unfinished work to other
 workers. A second signal ends the process at once.
@@ -51,6 +56,9 @@ Exit codes: 0 drained, 1 the bus cannot be used, 2 usage or a missing directory.
   # The HTTP API too.
   agentd --agents ./agents --embedded --http 127.0.0.1:9180
 
+  # Keep trees for a month, and begin no new one from 20 GiB on.
+  agentd --agents ./agents --embedded --keep 30d --keep-bytes 20GiB
+
   # Try agents with another model than their own.
   agentd --agents ./agents --embedded --model ollama/llama3.1`
 )
@@ -64,7 +72,7 @@ type options struct {
 	http     web.Flags
 	lease    time.Duration
 	replicas int
-	maxAge   time.Duration
+	keep     cli.KeepFlags
 	// exitOnLostStream ends the process when a stream of runs is removed.
 	exitOnLostStream bool
 	// partitions is 0 to take the number of an existing bus, or 1.
@@ -73,7 +81,7 @@ type options struct {
 
 func command() *cobra.Command {
 	o := &options{
-		lease: bus.DefaultAckWait, maxAge: bus.DefaultMaxAge,
+		lease:  bus.DefaultAckWait,
 		worker: cli.WorkerFlags{Timeout: agentd.DefaultTimeout, Grace: agentd.DefaultGrace},
 	}
 	cmd := &cobra.Command{
@@ -92,8 +100,10 @@ func command() *cobra.Command {
 	flags.IntVar(&o.replicas, "replicas", 1, "replicas of the streams, when the worker creates them")
 	flags.IntVar(&o.partitions, "partitions", 0,
 		"number of streams over which trees are spread, when the worker creates them (default 1)")
-	flags.Var((*cli.Seconds)(&o.maxAge), "max-age",
-		"age at which messages are dropped, when the worker creates the streams")
+	o.keep.Register(cmd)
+	// The name of --keep in earlier versions.
+	flags.Var(&o.keep.Time, "max-age", "")
+	_ = flags.MarkDeprecated("max-age", "use --keep") // the flag exists
 	flags.BoolVar(&o.exitOnLostStream, "exit-on-lost-stream", false,
 		"end with exit code 1 when a stream of runs is removed, instead of making the streams again")
 	flags.StringVar(&o.worker.Model, "model", "", "provider/model for every agent, instead of its own (env AXE_MODEL)")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
@@ -106,7 +107,9 @@ func (o *options) serveHTTP(ctx context.Context, cfg bus.Config, log *slog.Logge
 // messages on them.
 func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
 	streams := bus.Provision{
-		Replicas: o.replicas, MaxAge: o.maxAge, Partitions: o.partitions, Longest: o.worker.Timeout,
+		Replicas: o.replicas, Partitions: o.partitions,
+		MaxAge: time.Duration(o.keep.Time), MaxBytes: int64(o.keep.Bytes),
+		Longest: o.worker.Timeout,
 	}
 	for {
 		if err := cli.Provision(ctx, conn, streams, log); err != nil {
@@ -120,7 +123,6 @@ func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger) er
 		// The first stream, which says how many there are, may be gone.
 		streams.Partitions = conn.Space().Partitions()
 		streams.Replicas = conn.Replicas()
-		streams.MaxAge = conn.MaxAge()
 	}
 }
 
@@ -141,9 +143,8 @@ func (o *options) check() error {
 	if o.lease <= 0 {
 		return cli.Usage("--ack-wait must be positive, got %s", o.lease)
 	}
-	if o.maxAge < o.worker.Timeout {
-		return cli.Usage("--max-age must be at least --timeout, or trees lose their history: got %s and %s",
-			(*cli.Seconds)(&o.maxAge), (*cli.Seconds)(&o.worker.Timeout))
+	if err := o.keep.Check(o.worker.Timeout); err != nil {
+		return err
 	}
 	if err := o.embedded.check(&o.dial); err != nil {
 		return err

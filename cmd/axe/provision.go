@@ -11,7 +11,8 @@ import (
 )
 
 func provisionCommand(f *cli.SessionFlags) *cobra.Command {
-	p := bus.Provision{MaxAge: bus.DefaultMaxAge}
+	var p bus.Provision
+	var keep cli.KeepFlags
 	cmd := &cobra.Command{
 		Use: "provision", Short: "Make the streams and buckets", Args: cobra.NoArgs,
 		Long: `Make the streams and buckets that workers need, where they are missing. Workers
@@ -19,8 +20,11 @@ make them too, if they have the permissions. A worker with the role worker has
 not: run this command with the role provisioner first.
 
 It corrects settings of existing streams that workers depend on, and keeps all
-others.`,
-		Example: `  axe provision --creds auth/provisioner.creds --replicas 3`,
+others. --keep and --keep-bytes change existing streams too: so an operator
+changes them while workers run. --keep is refused if a running tree may take
+longer.`,
+		Example: `  axe provision --creds auth/provisioner.creds --replicas 3
+  axe provision --creds auth/provisioner.creds --keep 30d --keep-bytes 20GiB`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if p.Replicas < 1 || p.Replicas > 5 {
 				return cli.Usage("--replicas must be 1 to 5, got %d", p.Replicas)
@@ -28,9 +32,7 @@ others.`,
 			if p.Partitions < 0 || p.Partitions > bus.MostPartitions {
 				return cli.Usage("--partitions must be 1 to %d, got %d", bus.MostPartitions, p.Partitions)
 			}
-			if p.MaxAge <= 0 {
-				return cli.Usage("--max-age must be positive, got %s", (*cli.Seconds)(&p.MaxAge))
-			}
+			p.MaxAge, p.MaxBytes = time.Duration(keep.Time), int64(keep.Bytes)
 			log, err := f.Logger()
 			if err != nil {
 				return err
@@ -46,13 +48,13 @@ others.`,
 			if err := bus.MakeBuckets(cmd.Context(), conn); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d partitions, %d replicas, max age %s\n",
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d partitions, %d replicas, keep %s\n",
 				conn.Space().Partitions(), conn.Replicas(), conn.MaxAge().Round(time.Second))
 			return err
 		},
 	}
 	cmd.Flags().IntVar(&p.Replicas, "replicas", 1, "replicas of streams that do not exist yet")
 	cmd.Flags().IntVar(&p.Partitions, "partitions", 0, "number of streams over which trees are spread (default 1)")
-	cmd.Flags().Var((*cli.Seconds)(&p.MaxAge), "max-age", "age at which streams that do not exist yet drop messages")
+	keep.Register(cmd)
 	return cmd
 }

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,42 +35,19 @@ func (r *reading) feedAll(ctx context.Context) error {
 	return nil
 }
 
-// feedTree reads one tree. It reads the result and the dead letters before the
-// runs, so that a result is never read without the messages that caused it.
+// feedTree reads one tree.
 func (r *reading) feedTree(ctx context.Context, tree subjects.Tree) error {
-	space := r.conn.Space()
-	var results []bus.Stored
-	for _, filter := range []string{space.ResultOf(tree), space.DeadOf(tree)} {
-		ms, err := r.conn.ReadByScan(ctx, filter, 0)
-		if err != nil {
-			return err
-		}
-		results = append(results, ms...)
+	ms, err := bus.ReadTree(ctx, r.conn, tree)
+	if err == nil && len(ms) == 0 {
+		err = fmt.Errorf("%w: %s", client.ErrUnknownTree, tree)
 	}
-	slices.SortFunc(results, func(a, b bus.Stored) int { return cmp.Compare(a.Seq, b.Seq) })
-	found := len(results) > 0
-	for m, err := range r.conn.Scan(ctx, space.TreeOf(tree), 0) {
-		if err != nil {
-			return err
-		}
-		found = true
-		for len(results) > 0 && results[0].Seq < m.Seq {
-			if err := r.feed(ctx, results[0]); err != nil {
-				return err
-			}
-			results = results[1:]
-		}
+	if err != nil {
+		return err
+	}
+	for _, m := range ms {
 		if err := r.feed(ctx, m); err != nil {
 			return err
 		}
-	}
-	for _, m := range results {
-		if err := r.feed(ctx, m); err != nil {
-			return err
-		}
-	}
-	if !found {
-		return fmt.Errorf("%w: %s", client.ErrUnknownTree, tree)
 	}
 	return nil
 }
@@ -83,10 +58,10 @@ func (r *reading) feed(ctx context.Context, m bus.Stored) error {
 	if err != nil && !gone {
 		return err
 	}
-	fence, fenced := m.Fence()
+	origin := m.Origin()
 	r.checker.Add(verify.Message{
-		Subject: m.Subject, Seq: m.Seq, Time: m.Time, Shift: r.shift(m), Header: m.Header.Get,
-		Body: body, Gone: gone, Fence: fence, Fenced: fenced,
+		Subject: m.Subject, Seq: origin.Seq, Time: origin.Time, Shift: r.shift(m), Header: m.Header.Get,
+		Body: body, Gone: gone, Fence: origin.Fence, Fenced: origin.Fenced,
 	})
 	if r.meter != nil {
 		r.meter.read()

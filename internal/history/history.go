@@ -104,7 +104,8 @@ func (r Reader) decode(ctx context.Context, at subjects.Address, m bus.Stored) (
 	if err != nil {
 		return nil, err
 	}
-	meta := run.Meta{Seq: m.Seq, Time: m.Time}
+	origin := m.Origin()
+	meta := run.Meta{Seq: origin.Seq, Time: origin.Time}
 	if at.Kind != subjects.Result {
 		meta.Shift = r.conn.Clocks.Of(at.Run).Shift(m)
 	}

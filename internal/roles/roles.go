@@ -23,7 +23,8 @@ type Role string
 
 // The roles.
 const (
-	// Submitter submits tasks, and reads the trees that it knows the ids of.
+	// Submitter submits tasks, and reads the trees that it knows the ids
+	// of.
 	Submitter Role = "submitter"
 	// Observer reads all stored and live messages.
 	Observer Role = "observer"
@@ -33,12 +34,16 @@ const (
 	Worker Role = "worker"
 	// Provisioner makes streams and buckets, and changes their settings.
 	Provisioner Role = "provisioner"
+	// Archivist forgets trees, and moves them out and in.
+	Archivist Role = "archivist"
 	// Monitor reads the sizes of streams and consumers.
 	Monitor Role = "monitor"
 )
 
 // All lists the roles.
-func All() []Role { return []Role{Submitter, Observer, Operator, Worker, Provisioner, Monitor} }
+func All() []Role {
+	return []Role{Submitter, Observer, Operator, Worker, Provisioner, Archivist, Monitor}
+}
 
 // Does says in one line for what a role is.
 func (r Role) Does() string {
@@ -48,6 +53,7 @@ func (r Role) Does() string {
 		Operator:    "reads everything, submits, steers runs and ends them",
 		Worker:      "carries out runs",
 		Provisioner: "makes the streams and buckets, and changes their settings",
+		Archivist:   "reads everything, forgets trees, and moves them out and in",
 		Monitor:     "reads the sizes of streams and consumers, and no message",
 	}[r]
 }
@@ -104,15 +110,21 @@ func (r Role) Permissions(s Scope) Permissions {
 		b.submitter()
 	case Observer:
 		b.read()
+		b.status()
 		b.subscribe(s.Space.LiveAll())
 	case Operator:
 		b.read()
+		b.status()
 		b.subscribe(s.Space.LiveAll())
 		b.operator()
 	case Worker:
 		b.worker()
 	case Provisioner:
 		b.provisioner()
+	case Archivist:
+		b.read()
+		b.status()
+		b.archivist()
 	case Monitor:
 		b.monitor()
 	}
@@ -269,7 +281,8 @@ func (b *builder) consumers() {
 				"CONSUMER.MSG.NEXT "+name)
 			b.publish("$JS.ACK." + s + "." + name + ".>")
 		}
-		// The cancel messages are followed by a consumer without a name.
+		// The cancel messages are followed by a consumer without a
+		// name.
 		if len(b.Agents) > 0 {
 			b.api(s, "CONSUMER.CREATE *."+b.Space.Cancels(), "CONSUMER.MSG.NEXT *")
 		}
@@ -288,7 +301,8 @@ func (b *builder) messages() {
 		)
 	}
 	b.publish(
-		// To other runs: calls, the outcomes of calls, mail, and the end.
+		// To other runs: calls, the outcomes of calls, mail, and the
+		// end.
 		every.Call(), every.ToolCall(), every.AnyReply(), every.Mail(subjects.AnyKey), every.Cancel(),
 		every.Tally(), every.Dead(),
 		// Any worker takes submissions, and the timers of roots.
@@ -303,12 +317,38 @@ func (b *builder) provisioner() {
 	for _, s := range b.streams() {
 		b.api(s, "STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE")
 	}
+	for _, s := range b.runs() {
+		// A shorter age is refused while a running tree may take
+		// longer.
+		b.api(s, "STREAM.MSG.GET", "DIRECT.GET")
+	}
 	b.publish("$JS.API.INFO")
 }
 
+func (b *builder) archivist() {
+	for _, s := range append(b.runs(), b.submissions(), b.objects()) {
+		b.api(s, "STREAM.PURGE")
+	}
+	for _, s := range b.runs() {
+		// The stream says up to which message some are forgotten.
+		b.api(s, "STREAM.UPDATE")
+	}
+	b.publish(b.Space.Runs(), b.Space.Results(), b.Space.Dead(), b.Space.Patterns(subjects.Agent{}).Tally())
+	b.largeBodies()
+}
+
 func (b *builder) monitor() {
-	b.publish("$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST")
+	b.status()
+	b.publish("$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST")
 	for _, s := range b.streams() {
-		b.api(s, "STREAM.INFO", "CONSUMER.NAMES", "CONSUMER.LIST", "CONSUMER.INFO *")
+		b.api(s, "CONSUMER.NAMES", "CONSUMER.INFO *")
+	}
+}
+
+// status permits the reading of the sizes of streams and consumers.
+func (b *builder) status() {
+	b.publish("$JS.API.INFO")
+	for _, s := range b.streams() {
+		b.api(s, "STREAM.INFO", "CONSUMER.LIST")
 	}
 }

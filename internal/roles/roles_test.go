@@ -16,7 +16,7 @@ import (
 // letters are the roles in testdata/operations.txt.
 var letters = map[string]roles.Role{
 	"s": roles.Submitter, "b": roles.Observer, "o": roles.Operator, "w": roles.Worker, "p": roles.Provisioner,
-	"m": roles.Monitor,
+	"a": roles.Archivist, "m": roles.Monitor,
 }
 
 // TestOperationsTable: each role has the operations of the table, and no others

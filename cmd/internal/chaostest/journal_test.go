@@ -29,6 +29,8 @@ type journal struct {
 	// any number.
 	keep string
 	kept []string
+	// traces takes the lines of schedulers; nil: they are lines as others.
+	traces *schedulerTraces
 }
 
 // newJournal makes a journal. If AXE_CHAOS_LOGS names a directory, the journal
@@ -70,6 +72,9 @@ func (j *journal) log(format string, args ...any) { j.line("chaos", fmt.Sprintf(
 
 // line adds a line of output of a process.
 func (j *journal) line(process, text string) {
+	if j.traces != nil && j.traces.take(process, text) {
+		return
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	line := fmt.Sprintf("%8.3f %-10s %s", time.Since(j.start).Seconds(), process, text)

@@ -28,6 +28,8 @@ type load struct {
 	h      *harness
 	client *client.Client
 	lead   subjects.Agent
+	// more follows the label in the text of a task.
+	more string
 	// answer is the right answer of a tree; nil: that of a tree without
 	// failures.
 	answer func(label string) string
@@ -153,7 +155,7 @@ func (l *load) retry(ctx context.Context, do func(context.Context) error) error 
 
 // submit submits a tree with the client of this process.
 func (l *load) submit(ctx context.Context, label string) error {
-	_, err := l.client.Submit(ctx, client.Task{Agent: l.lead, ID: client.TreeID(label), Text: label})
+	_, err := l.client.Submit(ctx, client.Task{Agent: l.lead, ID: client.TreeID(label), Text: label + l.more})
 	return err
 }
 

@@ -37,7 +37,8 @@ func newModel(latency time.Duration) *model {
 
 // parsedRequest is a request as the model reads it.
 type parsedRequest struct {
-	// label is the task of the run, which names it within all trees.
+	// label is the first line of the run's task. It names the run within
+	// all trees.
 	label string
 	turn  int
 	// sub is the system prompt. It lists the agents to call, in their
@@ -70,7 +71,7 @@ func parseRequest(r *http.Request) (parsedRequest, error) {
 		case "user":
 			switch lines := strings.Split(m.Content, "\n"); {
 			case q.label == "":
-				q.label = strings.TrimPrefix(m.Content, "Task: ")
+				q.label = strings.TrimPrefix(lines[0], "Task: ")
 			case strings.HasPrefix(lines[0], "Results of your commands"):
 				q.post.told = false
 				for _, line := range lines[1:] {

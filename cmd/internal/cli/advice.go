@@ -45,6 +45,14 @@ func advice(err error) string {
 		return "axe dead list has the dead letters"
 	case errors.Is(err, client.ErrUnknownArtifact):
 		return "axe artifacts ID lists those of a tree"
+	case errors.Is(err, client.ErrKeptTooShort):
+		return "give it a shorter --timeout, or start a worker with a longer --keep"
+	case errors.Is(err, client.ErrAtWork):
+		return "axe cancel ID --wait ends it"
+	case errors.Is(err, client.ErrExists):
+		return "axe forget ID removes it"
+	case errors.Is(err, client.ErrNotEnded):
+		return "export it again when it has ended"
 	case errors.Is(err, client.ErrIDTaken):
 		return "take another id"
 	case errors.Is(err, bus.ErrNoStream):

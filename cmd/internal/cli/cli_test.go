@@ -342,7 +342,7 @@ func TestAdvice(t *testing.T) {
 func TestSecondsSet(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"120": 120 * time.Second, "0": 0, "-1": -time.Second, "2m30s": 150 * time.Second,
-		"1500ms": 1500 * time.Millisecond, "1h": time.Hour,
+		"1500ms": 1500 * time.Millisecond, "1h": time.Hour, "30d": 30 * 24 * time.Hour, "1d12h": 36 * time.Hour,
 	} {
 		var s, again Seconds
 		if err := s.Set(text); err != nil || time.Duration(s) != want {
@@ -352,7 +352,9 @@ func TestSecondsSet(t *testing.T) {
 			t.Errorf("%q: got %s, %v after Set of String, want %s", text, &again, err, &s)
 		}
 	}
-	for _, text := range []string{"", "soon", "1.5", "99999999999999999999", "5 s"} {
+	for _, text := range []string{
+		"", "soon", "1.5", "99999999999999999999", "5 s", "d", "-1d", "1d-1h", "99999d", "1h1d",
+	} {
 		var s Seconds
 		if err := s.Set(text); err == nil {
 			t.Errorf("%q: got %s, want an error", text, &s)

@@ -89,8 +89,8 @@ func Code(err error) int {
 	_, usage := errors.AsType[*usageError](err)
 	_, file := errors.AsType[*configs.Error](err)
 	input := []error{
-		subjects.ErrToken, bus.ErrTooLarge, client.ErrUnknownTree, client.ErrUnknownRun, client.ErrUnknownTurn,
-		client.ErrUnknownDeadLetter, client.ErrUnknownArtifact, client.ErrInvalidMessage,
+		subjects.ErrToken, bus.ErrTooLarge, client.ErrKeptTooShort, client.ErrUnknownTree, client.ErrUnknownRun,
+		client.ErrUnknownTurn, client.ErrUnknownDeadLetter, client.ErrUnknownArtifact, client.ErrInvalidMessage,
 		client.ErrIDTaken, client.ErrIDReused,
 	}
 	if usage || file || slices.ContainsFunc(input, func(bad error) bool { return errors.Is(err, bad) }) {

@@ -8,7 +8,7 @@ import (
 )
 
 // Seconds is a flag for a duration: a number of seconds, or a duration like
-// 2m30s.
+// 2m30s. Days may come before the rest: 30d, 1d12h.
 type Seconds time.Duration
 
 // String returns the value as a duration without zero parts at its end: 2m, not
@@ -28,15 +28,32 @@ func (s *Seconds) String() string {
 
 // Set parses a value.
 func (s *Seconds) Set(text string) error {
-	d, err := time.ParseDuration(text)
+	d, err := parseDays(text)
 	if n, wrong := strconv.ParseInt(text, 10, 64); wrong == nil && -1<<32 < n && n < 1<<32 {
 		d, err = time.Duration(n)*time.Second, nil
 	}
 	if err != nil {
-		return errors.New("must be seconds, for example 120, or a duration like 2m30s")
+		return errors.New("must be seconds, for example 120, or a duration like 2m30s or 30d")
 	}
 	*s = Seconds(d)
 	return nil
+}
+
+// parseDays is time.ParseDuration, with days before the rest.
+func parseDays(text string) (time.Duration, error) {
+	number, rest, ok := strings.Cut(text, "d")
+	if !ok {
+		return time.ParseDuration(text)
+	}
+	days, err := strconv.ParseUint(number, 10, 16)
+	if err != nil || rest == "" {
+		return time.Duration(days) * 24 * time.Hour, err
+	}
+	d, err := time.ParseDuration(rest)
+	if d < 0 {
+		return 0, strconv.ErrRange
+	}
+	return time.Duration(days)*24*time.Hour + d, err
 }
 
 // Type names the type of the value in the help.

@@ -1,0 +1,128 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/axebus/axe/subjects"
+)
+
+// headerImported is the header of a message that was imported. It has the
+// Origin: sequence, time and, if there is one, the fence.
+const headerImported = "Axe-Imported"
+
+// Origin is the place of a message on the stream that its writer wrote it to.
+// The sequences in bodies are those of that stream.
+type Origin struct {
+	Seq  uint64
+	Time time.Time
+	// Fence is the sequence that the fenced subject ended with. Fenced is
+	// false for a message that was written without a fence.
+	Fence  uint64
+	Fenced bool
+}
+
+// IsImported reports whether the message was imported. It is a record, and
+// triggers nothing: no worker is given such a message.
+func (m Stored) IsImported() bool { return m.Header.Get(headerImported) != "" }
+
+// Origin is where the writer of the message wrote it: another stream for an
+// imported message, and this one for any other.
+func (m Stored) Origin() Origin {
+	if o, err := parseOrigin(m.Header.Get(headerImported)); err == nil {
+		return o
+	}
+	o := Origin{Seq: m.Seq, Time: m.Time}
+	o.Fence, o.Fenced = m.Fence()
+	return o
+}
+
+func (o Origin) format() string {
+	text := strconv.FormatUint(o.Seq, 10) + " " + o.Time.UTC().Format(time.RFC3339Nano)
+	if o.Fenced {
+		text += " " + strconv.FormatUint(o.Fence, 10)
+	}
+	return text
+}
+
+func parseOrigin(text string) (o Origin, err error) {
+	parts := strings.Fields(text)
+	if len(parts) < 2 {
+		return o, fmt.Errorf("header %s must be a sequence and a time, got %q", headerImported, text)
+	}
+	if o.Seq, err = strconv.ParseUint(parts[0], 10, 64); err != nil {
+		return o, err
+	}
+	if o.Time, err = time.Parse(time.RFC3339Nano, parts[1]); err != nil || len(parts) == 2 {
+		return o, err
+	}
+	o.Fenced = true
+	o.Fence, err = strconv.ParseUint(parts[2], 10, 64)
+	return o, err
+}
+
+// WriteImported stores a message of another stream. It is fenced as the caller
+// says, and Message.ID must be empty. The error is that of Write.
+func WriteImported(ctx context.Context, c *Conn, m Message, from Origin) (seq uint64, err error) {
+	m.Header = append(slices.Clip(m.Header), [2]string{headerImported, from.format()})
+	return c.Write(ctx, m)
+}
+
+// OwnHeader returns the headers of a message that belong to its content: those
+// of axe and of its writer, without those that tell a server how to store it,
+// and without the Origin. They are sorted by name.
+func (m Stored) OwnHeader() (own [][2]string) {
+	for name, values := range m.Header {
+		if strings.HasPrefix(name, "Nats-") || name == headerImported {
+			continue
+		}
+		for _, v := range values {
+			own = append(own, [2]string{name, v})
+		}
+	}
+	slices.SortFunc(own, func(a, b [2]string) int { return strings.Compare(a[0]+"\x00"+a[1], b[0]+"\x00"+b[1]) })
+	return own
+}
+
+// ReadTree reads all stored messages of a tree, in stream order. Its cost
+// depends on them alone. The result and the dead letters are read before the
+// runs, so that none is read without the messages that caused it.
+func ReadTree(ctx context.Context, c *Conn, tree subjects.Tree) (all []Stored, _ error) {
+	for _, filter := range slices.Backward(c.Space().PartsOfTree(tree)) {
+		ms, err := ReadWhole(ctx, c, filter)
+		if err != nil {
+			return nil, fmt.Errorf("tree %s: %w", tree, err)
+		}
+		all = append(all, ms...)
+	}
+	return InOrder(all), nil
+}
+
+// Object is an object of the object store that belongs to a tree: an artifact,
+// or the large body of a message.
+type Object struct {
+	// Name is the name in the object store.
+	Name string
+	Artifact
+}
+
+// LargeBody returns the name of the object that has the body of a message; ""
+// if the message has it itself.
+func (m Stored) LargeBody() string { return m.Header.Get(headerObject) }
+
+// FindObject looks for the object of a tree with a name. The error wraps
+// ErrNoArtifact if there is none.
+func (as Artifacts) FindObject(ctx context.Context, name string) (Object, error) {
+	a, err := as.at(ctx, name)
+	if err == nil && a.chunks == "" {
+		err = ErrNoArtifact
+	}
+	if err != nil {
+		return Object{}, fmt.Errorf("object %s: %w", name, err)
+	}
+	return Object{name, a}, nil
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/cmd/internal/cli"
+)
+
+// forgetting holds the flags of axe forget.
+type forgetting struct {
+	session cli.SessionFlags
+	yes     bool
+	stderr  io.Writer
+}
+
+func forgetCommand() *cobra.Command {
+	f := &forgetting{session: cli.SessionFlags{Name: name}}
+	cmd := &cobra.Command{
+		Use: "forget ID...", Short: "Remove ended trees and all that belongs to them", Args: cobra.MinimumNArgs(1),
+		Long: `Remove trees for good: their tasks, messages and answers, results, timers, dead
+letters, large bodies and artifacts. Later their ids are unknown. axe verify
+finds nothing wrong with the streams that they were on.
+
+A tree at work is refused: cancel it first. A tree that has just ended is
+removed after three seconds without a new message. Trees that are not there are
+no error, so the command can be repeated.
+
+The command asks at a terminal. --yes is the answer for scripts. Copies stay
+where they are not on the streams: in the memory of agents (axe gc), in backups
+and exports, in the logs of workers, and at the models' providers. A tree that
+axe fork has made continues on its source: forget it too.
+
+Exit codes: 0 removed, or not there; 1 a tree is at work, or the answer was no;
+2 usage.`,
+		Example: `  axe forget order4711
+  axe cancel order4712 --wait; axe forget order4711 order4712 --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.stderr = cmd.ErrOrStderr()
+			return f.run(cmd.Context(), args)
+		},
+	}
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	f.session.Register(cmd)
+	return cmd
+}
+
+func (f *forgetting) run(ctx context.Context, args []string) error {
+	var targets []cli.Target
+	for _, arg := range args {
+		t, err := cli.ParseTarget(arg)
+		if err != nil {
+			return err
+		}
+		targets = append(targets, t)
+	}
+	if err := f.confirm(ctx, args); err != nil {
+		return err
+	}
+	return f.session.Use(ctx, func(ses *cli.Session) error {
+		var failed []error
+		for _, t := range targets {
+			switch found, err := client.Forget(ctx, ses.Client, t.Tree); {
+			case err != nil:
+				failed = append(failed, err)
+			case !found:
+				fmt.Fprintf(f.stderr, "%s: tree %s is not there\n", name, t.Tree)
+			default:
+				fmt.Fprintf(f.stderr, "%s: tree %s is removed\n", name, t.Tree)
+			}
+			if ctx.Err() != nil {
+				break
+			}
+		}
+		return errors.Join(failed...)
+	})
+}
+
+// errKept is the error after the answer no.
+var errKept = errors.New("nothing was removed")
+
+// confirm asks the person at the terminal.
+func (f *forgetting) confirm(ctx context.Context, trees []string) error {
+	if f.yes {
+		return nil
+	}
+	if !cli.Terminal(os.Stdin) {
+		return cli.Usage("--yes is needed where no person can be asked")
+	}
+	const text = "Remove %s and all that belongs to it, for good? [y/N] "
+	fmt.Fprintf(f.stderr, text, cli.Printable(strings.Join(trees, ", ")))
+	lines := make(chan string, 1)
+	go func() { // ends with the line, or with the process
+		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+		lines <- line
+	}()
+	select {
+	case line := <-lines:
+		if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
+			return nil
+		}
+		return errKept
+	case <-ctx.Done():
+		fmt.Fprintln(f.stderr)
+		return context.Cause(ctx)
+	}
+}
