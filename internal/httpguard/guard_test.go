@@ -3,6 +3,7 @@ package httpguard_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -24,9 +25,7 @@ func answer(g httpguard.Guard, role httpguard.Role, method string, header http.H
 	r := httptest.NewRequestWithContext(context.Background(), method, "http://"+at+"/", http.NoBody)
 	local, _ := net.ResolveTCPAddr("tcp", at)
 	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(local)))
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	if host := header.Get("Host"); host != "" {
 		r.Host = host
 	}

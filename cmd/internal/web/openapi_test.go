@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -60,9 +61,7 @@ func (d document) schema(t *testing.T, of map[string]any) *jsonschema.Resolved {
 		defs[name] = closed(v)
 	}
 	whole := map[string]any{"$defs": defs}
-	for k, v := range of {
-		whole[k] = v
-	}
+	maps.Copy(whole, of)
 	text, err := json.Marshal(whole)
 	if err != nil {
 		t.Fatal(err)
