@@ -52,6 +52,7 @@ func test(args []string) error {
 // Until then it keeps the output of each, without that of tests that passed.
 func show(events io.Reader, w io.Writer) error {
 	packages := map[string][]event{}
+	races := map[string]bool{} // the packages within a report of the race detector
 	lines := json.NewDecoder(events)
 	for {
 		var e event
@@ -65,6 +66,13 @@ func show(events io.Reader, w io.Writer) error {
 		case e.Package == "":
 			fmt.Fprint(w, e.Output)
 		case e.Action == "output" && !strings.HasPrefix(e.Output, "=== "):
+			edge := strings.HasPrefix(e.Output, "==================")
+			if edge || races[e.Package] {
+				// Go test counts the report as output of the test that
+				// has printed last, which may pass.
+				e.Test = ""
+			}
+			races[e.Package] = races[e.Package] != edge
 			packages[e.Package] = append(written, e)
 		case e.Test != "" && (e.Action == "pass" || e.Action == "skip"):
 			packages[e.Package] = slices.DeleteFunc(written, func(o event) bool { return o.Test == e.Test })

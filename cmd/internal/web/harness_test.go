@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/httpguard"
+	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/catalog"
@@ -134,7 +136,7 @@ func (h *harness) open() {
 var approval = run.Approval{Approve: true}
 
 // startWorker runs a worker until stop is called or the test ends. It returns
-// when all agents are announced.
+// when the worker is listed and all its agents are announced.
 func (h *harness) startWorker(name string) (stop func()) {
 	h.t.Helper()
 	texts := h.t.TempDir()
@@ -186,6 +188,10 @@ func (h *harness) startWorker(name string) (stop func()) {
 			return err == nil && ok
 		})
 	}
+	h.until("worker "+name+" is listed", func() bool {
+		workers, err := presence.New(conn).Workers(h.t.Context())
+		return err == nil && slices.ContainsFunc(workers, func(w presence.Worker) bool { return w.Name == name })
+	})
 	return stop
 }
 
