@@ -91,7 +91,7 @@ format: $(LINT) ## fail on a file that is not formatted
 
 .PHONY: lint
 lint: $(LINT) ## run the linters, and hold comments to 80 columns and to plain words
-	$(LINT) run -c $(CONF)
+	$(LINT) run --allow-parallel-runners -c $(CONF)
 	$(GO) test -count=1 -run 'Prose|Shape' ./cmd
 
 .PHONY: arrows
