@@ -110,6 +110,11 @@ type Config struct {
 	// Log receives the worker's log messages. With nil they are discarded.
 	Log *slog.Logger
 
+	// Metrics counts the worker's work. With nil nothing is counted. A
+	// worker that follows another one in the same process gets those of
+	// that one.
+	Metrics *Metrics
+
 	// TreeLog receives the messages about trees and their runs. The default
 	// is Log.
 	TreeLog *slog.Logger

@@ -393,6 +393,7 @@ func (w *Worker) take(work context.Context, d *bus.Delivery, slot bool) {
 		w.acknowledge(work, t)
 		return
 	}
+	w.cfg.Metrics.Delivered(t.at.Run.Agent.String(), d.Count)
 	if t.at.Kind == subjects.Returned {
 		// A return makes nothing owed. The next read of the run has it.
 		w.acknowledge(work, t)

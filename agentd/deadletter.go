@@ -34,6 +34,7 @@ func (w *Worker) deadLetter(ctx context.Context, subject string, d *bus.Delivery
 			[2]string{"Axe-Subject", d.Subject}, [2]string{"Axe-Sequence", strconv.FormatUint(d.Seq, 10)}),
 	})
 	if err == nil {
+		w.cfg.Metrics.DeadLetter()
 		w.log.ErrorContext(ctx, "dead letter stored", slog.String(keySubject, d.Subject), slog.String(keyError, reason))
 	}
 	return err

@@ -338,7 +338,9 @@ func (h *harness) startWorker(name string, o workerOptions) *worker {
 	w := &worker{h: h, name: name, conn: o.conn, stop: stop, ended: make(chan struct{})}
 	if w.conn == nil {
 		intercept := func(at bus.Point) error { return w.intercept(at, o) }
-		w.conn = h.open(bus.Config{MaxBody: o.maxBody, AckWait: o.ackWait, Intercept: intercept})
+		w.conn = h.open(bus.Config{
+			MaxBody: o.maxBody, AckWait: o.ackWait, Intercept: intercept, Observe: o.Metrics.Exchanged,
+		})
 	}
 	if o.Grace == 0 {
 		o.Grace = time.Minute

@@ -120,7 +120,7 @@ func (w activeAgents) markLeaving(
 		if err != nil {
 			return r, false, err
 		}
-		if p.Pending {
+		if p.Pending() {
 			w.activity.use(s)
 			return r, false, nil
 		}
@@ -199,7 +199,7 @@ func (w activeAgents) withoutWork(ctx context.Context, s source, r activityRecor
 		if err != nil {
 			return false, err
 		}
-		if p.Pending || p.Requested {
+		if p.Pending() || p.Requested {
 			return false, nil
 		}
 		floor := p.Floor

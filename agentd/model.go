@@ -8,6 +8,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/internal/budget"
+	"github.com/axebus/axe/internal/metrics"
 	"github.com/axebus/axe/internal/ratelimit"
 	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
@@ -186,8 +187,11 @@ func (x *execution) ask(ctx context.Context, p provider.Provider, req *provider.
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if x.run.Path.IsRoot() && x.state.LogSeq == 0 && x.t.Count == 1 {
-		x.w.trees.begun(ctx, x.run)
+	if x.state.LogSeq == 0 && x.t.Count == 1 {
+		x.w.cfg.Metrics.TakenUp(x.run.Agent.String(), x.clock().Now().Sub(x.onPresentClock(x.state.CalledAt)))
+		if x.run.Path.IsRoot() {
+			x.w.trees.begun(ctx, x.run)
+		}
 	}
 	resp, err := x.sendWithRetry(ctx, p, req)
 	if ctx.Err() != nil {
@@ -230,6 +234,10 @@ func (x *execution) attempt(
 		x.cost.unstored = max(took, 1)
 	}
 	release(resp, err)
+	x.w.cfg.Metrics.Asked(metrics.Request{
+		Agent: x.run.Agent.String(), Model: x.start.Model, Took: took, Answer: resp, Err: err,
+		Aborted: ctx.Err() != nil,
+	})
 	x.logModelCall(ctx, resp, err, took)
 	return resp, err
 }
@@ -276,7 +284,9 @@ func (x *execution) admit(ctx context.Context, p run.Progress) (release func(*pr
 		w.publishProgress(ctx, addr, p)
 	})
 	defer long.Stop()
+	began := time.Now()
 	release, err = limiter.Acquire(ctx, w.leaving)
+	w.cfg.Metrics.Gated(x.start.Model, time.Since(began))
 	if errors.Is(err, ratelimit.ErrStopped) {
 		err = errDraining
 	}

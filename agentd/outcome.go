@@ -108,6 +108,7 @@ func (w *Worker) publishOutcome(
 		return o, res, err
 	}
 	w.trees.ended(ctx, to.run, o)
+	w.cfg.Metrics.Ended(o)
 	if subjects.IsInbox(to.inbox) {
 		if err := w.conn.PublishEphemeral(to.inbox, body); err != nil {
 			w.log.WarnContext(ctx, "reply to an inbox failed",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/internal/metrics"
 	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/subjects"
 )
@@ -127,6 +128,7 @@ func (x *execution) logTakeover(ctx context.Context) {
 		if last.Cause == run.ReturnFailed {
 			return
 		}
+		w.cfg.Metrics.TookOver(string(last.Cause))
 		w.log.InfoContext(ctx, "run handed on", append(addressAttrs(r), slog.Int(keyTurn, turn),
 			slog.String(keyFrom, last.Worker), slog.String(keyCause, string(last.Cause)),
 			slog.Int64(keyMS, last.AskedMS), slog.Int(keyCount, deliveries))...)
@@ -142,6 +144,7 @@ func (x *execution) logTakeover(ctx context.Context) {
 		for _, loss := range lost {
 			names = append(names, loss.Worker)
 		}
+		w.cfg.Metrics.TookOver(metrics.CauseLost)
 		after := w.conn.Clocks.Now().Sub(lost[0].At).Round(time.Millisecond)
 		w.log.InfoContext(ctx, "run taken over", append(addressAttrs(r), slog.Int(keyTurn, turn),
 			slog.String(keyFrom, strings.Join(names, ",")), slog.Duration(keyAfter, after),

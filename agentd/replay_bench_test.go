@@ -32,13 +32,15 @@ func BenchmarkReplay(b *testing.B) {
 			b.Fatal(err)
 		}
 		var began time.Time
-		for p := (bus.Position{Pending: true}); p.Pending; time.Sleep(time.Millisecond) {
+		for p := (bus.Position{Waiting: 1}); p.Pending(); time.Sleep(time.Millisecond) {
 			var there bool
 			var err error
 			if p, there, err = (bus.Consumers{Conn: w.conn}).Position(b.Context(), consumer); err != nil {
 				b.Fatal(err)
 			}
-			if p.Pending = p.Pending || !there; there && began.IsZero() {
+			if !there {
+				p.Waiting = 1
+			} else if began.IsZero() {
 				began = time.Now()
 			}
 		}

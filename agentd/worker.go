@@ -13,6 +13,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/budget"
 	"github.com/axebus/axe/internal/history"
+	"github.com/axebus/axe/internal/metrics"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/internal/ratelimit"
@@ -194,6 +195,8 @@ const flushTimeout = 5 * time.Second
 
 // work takes triggers until ctx or work ends, and drains.
 func (w *Worker) work(ctx, work context.Context, abort context.CancelCauseFunc) {
+	w.cfg.Metrics.Measure(func(ctx context.Context) metrics.Load { return loadOf(ctx, w) })
+	defer w.cfg.Metrics.Measure(nil)
 	pulling, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var pulls sync.WaitGroup

@@ -159,9 +159,9 @@ type Position struct {
 	// Floor is the sequence up to which the consumer has nothing left: each
 	// message that it matches is acknowledged.
 	Floor uint64
-	// Pending says that the consumer has messages to deliver, or messages
-	// that are not acknowledged.
-	Pending bool
+	// Waiting is the number of messages that were not delivered yet, and
+	// InHand that of those that were, and are not acknowledged.
+	Waiting, InHand uint64
 	// Requested says that a worker waits for messages.
 	Requested bool
 }
@@ -180,10 +180,14 @@ func (c Consumers) Position(ctx context.Context, cfg ConsumerConfig) (p Position
 	}
 	info := there.CachedInfo()
 	return Position{
-		Floor: info.AckFloor.Stream, Pending: info.NumPending > 0 || info.NumAckPending > 0,
+		Floor: info.AckFloor.Stream, Waiting: info.NumPending, InHand: uint64(info.NumAckPending),
 		Requested: info.NumWaiting > 0,
 	}, true, nil
 }
+
+// Pending reports whether the consumer has messages to deliver, or messages
+// that are not acknowledged.
+func (p Position) Pending() bool { return p.Waiting > 0 || p.InHand > 0 }
 
 // ConsumerNames lists the consumers of a partition.
 func (c Consumers) ConsumerNames(ctx context.Context, partition int) ([]string, error) {

@@ -3,6 +3,7 @@ package bus
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -36,10 +37,45 @@ type Config struct {
 	// operation's. Before the renewal of a lease it prevents the renewal.
 	// Tests use it to stop a worker at any step.
 	Intercept func(Point) error
+	// Observe, if not nil, is told of each request to the server that asks
+	// for something: it writes, reads, or asks about a stream or a
+	// consumer. It must return at once.
+	Observe func(Exchange)
 	// ServerTime returns the time that this connection takes for a time of
 	// the server's clock. With nil the connection takes the server's time.
 	// Tests use it for a server with a wrong clock.
 	ServerTime func(time.Time) time.Time
+}
+
+// Exchange is a request to the server that has ended.
+type Exchange struct {
+	Op Op
+	// Subject is that of a write. It is empty for other requests.
+	Subject string
+	// Took is the time until the answer, or until the request was given up.
+	Took time.Duration
+	// Refused says that the fence of a write did not hold.
+	Refused bool
+}
+
+// Op is the kind of a request.
+type Op string
+
+// The kinds of requests. OpAPI is that of the JetStream API.
+const (
+	OpWrite Op = "write"
+	OpRead  Op = "read"
+	OpAPI   Op = "api"
+)
+
+// observe tells of a request that began at a time, and ended now with an error
+// or nil.
+func (cfg *Config) observe(op Op, subject string, began time.Time, err error) {
+	if cfg.Observe != nil {
+		api, _ := errors.AsType[*jetstream.APIError](err)
+		refused := api != nil && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
+		cfg.Observe(Exchange{op, subject, time.Since(began), refused})
+	}
 }
 
 // Point is a step at which Config.Intercept is called. Ephemeral messages, and
@@ -151,6 +187,9 @@ func (c *Conn) Close() {
 	defer c.sending.Unlock()
 	c.nc.Close()
 }
+
+// Connected reports whether a connection has a server at this moment.
+func Connected(c *Conn) bool { return c != nil && c.nc.IsConnected() }
 
 // Flush waits until the server has everything that was sent so far,
 // acknowledgements included.

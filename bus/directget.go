@@ -92,7 +92,9 @@ const correctionTime = 10 * time.Second
 
 // askOnce asks once. Again is true if there was no answer and may be one later.
 func (r *reader) askOnce(ctx context.Context, stream string, g directGet) (ms []Stored, again bool, err error) {
+	began := time.Now()
 	ms, err = r.get(ctx, stream, g)
+	r.conn.cfg.observe(OpRead, "", began, nil)
 	switch {
 	case !errors.Is(err, errNoAnswer):
 		return ms, false, err

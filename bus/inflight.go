@@ -223,9 +223,11 @@ func ask[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error
 }
 
 func askOnce[T any](ctx context.Context, c *Conn, do func(context.Context) (T, error)) (T, error) {
+	began := time.Now()
 	ctx, r := c.inflight.begin(ctx, "")
 	defer r.done()
 	v, err := do(ctx)
+	c.cfg.observe(OpAPI, "", began, nil)
 	return v, r.reason(err)
 }
 

@@ -188,13 +188,18 @@ const warnInterval = 10 * time.Second
 
 // once publishes a message and returns the server's answer: see readAck.
 func (c *Conn) once(ctx context.Context, msg *nats.Msg) (jetstream.PubAck, error) {
+	began := time.Now()
 	ctx, r := c.inflight.begin(ctx, msg.Subject)
 	defer r.done()
 	answer, err := c.nc.RequestMsgWithContext(ctx, msg)
-	if err != nil {
-		return jetstream.PubAck{}, r.reason(err)
+	var ack jetstream.PubAck
+	if err == nil {
+		ack, err = readAck(answer.Data)
+	} else {
+		err = r.reason(err)
 	}
-	return readAck(answer.Data)
+	c.cfg.observe(OpWrite, msg.Subject, began, err)
+	return ack, err
 }
 
 // readAck reads a server's answer to a published message. The error may be a
@@ -296,6 +301,7 @@ func passes(e *jetstream.APIError) bool {
 // the first acknowledgement. The errors are in the order of the messages, nil
 // for a message that was stored.
 func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
+	began := time.Now()
 	errs := make([]error, len(ms))
 	acks := make([]jetstream.PubAckFuture, len(ms))
 	msgs := make([]*nats.Msg, len(ms))
@@ -317,7 +323,7 @@ func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 			// connection, or the streams have to be asked first.
 			_, errs[i] = c.write(ctx, time.Now(), m, msgs[i])
 		} else {
-			errs[i] = c.await(ctx, m, msgs[i], acks[i])
+			errs[i] = c.await(ctx, m, msgs[i], sent{acks[i], began})
 		}
 		if errs[i] == nil {
 			errs[i] = c.intercept(Point{"write", m.Subject, true})
@@ -338,12 +344,19 @@ func (c *Conn) send(m *nats.Msg) (jetstream.PubAckFuture, error) {
 	return c.js.PublishMsgAsync(m)
 }
 
-func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.PubAckFuture) error {
+// sent is the acknowledgement of a message that was sent, once it comes.
+type sent struct {
+	jetstream.PubAckFuture
+	began time.Time
+}
+
+func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f sent) error {
 	lost := time.NewTimer(answerTimeout)
 	defer lost.Stop()
 	var err error
 	select {
 	case ack := <-f.Ok():
+		c.cfg.observe(OpWrite, m.Subject, f.began, nil)
 		c.Health.stored(m.Subject)
 		again, err := storeAnew(ctx, c, msg, *ack)
 		if again {
@@ -357,6 +370,7 @@ func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f jetstream.
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
+	c.cfg.observe(OpWrite, m.Subject, f.began, err)
 	again, err := c.failed(ctx, m.Fence, err)
 	c.Health.failed(m.Subject, err)
 	if again {

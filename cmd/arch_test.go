@@ -78,13 +78,14 @@ var allowedImports = map[string][]string{
 	"internal/ratelimit": {"bus", "internal/pause", "provider"},
 	"internal/budget":    {"subjects", "bus", "internal/pause"},
 	"internal/presence":  {"subjects", "bus", "agentd/run", "internal/pause"},
+	"internal/metrics":   {"bus", "agentd/run", "provider", "github.com/prometheus/client_golang/..."},
 	"client": {
 		"bus", "subjects", "agentd/run", "internal/archive", "internal/history", "internal/pause", "internal/presence",
 		"provider", "golang.org/x/sync/...",
 	},
 	"agentd": {
 		"agentd/run", "internal/tool", "internal/builtin", "internal/sandbox", "internal/toolset", "internal/mcpclient",
-		"internal/prompt", "agentd/memory", "internal/ratelimit", "internal/budget",
+		"internal/prompt", "agentd/memory", "internal/ratelimit", "internal/budget", "internal/metrics",
 		"bus",
 		"configs", "provider", "provider/catalog",
 		"internal/history", "internal/pause", "internal/presence", "subjects", "golang.org/x/sync/...",

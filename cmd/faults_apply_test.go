@@ -45,7 +45,7 @@ func exports(t *testing.T) map[string]string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-json=ImportPath,Export",
 		module+"/agentd", module+"/provider/catalog", module+"/cmd/internal/bench", module+"/internal/mcpserver",
-		module+"/bus/auth", module+"/cmd/axe")
+		module+"/bus/auth", module+"/cmd/axe", module+"/cmd/agentd")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,8 @@ in $XDG_CONFIG_HOME/axe. script/NAME is an offline model: the file NAME.toml in
 AXE_SCRIPT_DIR, or in the directory scripts/ below the agents.
 
 With --http the process serves the HTTP API too, as axe ui does, with the rights
-of the worker on the bus.
+of the worker on the bus. With --metrics it serves /metrics for Prometheus, and
+/healthz and /readyz for an orchestrator.
 
 The streams keep a tree for --keep, then it is gone with all that belongs to it.
 No tree may take longer. At the size of --keep-bytes no new tree begins until
@@ -56,6 +57,9 @@ Exit codes: 0 drained, 1 the bus cannot be used, 2 usage or a missing directory.
   # The HTTP API too.
   agentd --agents ./agents --embedded --http 127.0.0.1:9180
 
+  # Metrics and probes.
+  agentd --agents ./agents --embedded --metrics 127.0.0.1:9181
+
   # Keep trees for a month, and begin no new one from 20 GiB on.
   agentd --agents ./agents --embedded --keep 30d --keep-bytes 20GiB
 
@@ -70,6 +74,7 @@ type options struct {
 	worker   cli.WorkerFlags
 	embedded embedded
 	http     web.Flags
+	monitor  monitor
 	lease    time.Duration
 	replicas int
 	keep     cli.KeepFlags
@@ -110,6 +115,7 @@ func command() *cobra.Command {
 	o.worker.Register(cmd)
 	o.embedded.register(cmd)
 	o.http.Register(cmd, "")
+	o.monitor.register(cmd)
 	o.dial.Register(cmd)
 	o.log.Register(cmd, "info")
 	return cmd

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -45,8 +46,15 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return cli.Fail(cli.CodeConfig, err)
 	}
-	state := lifecycle{manager, log}
+	state := &lifecycle{manager: manager, log: log}
 	o.worker.Serving = state.serving
+	if o.monitor.serves() {
+		if err := o.monitor.listen(ctx); err != nil {
+			return err
+		}
+		defer o.monitor.serve(state, o.worker.Works, log)()
+		o.worker.Metrics = o.monitor.metrics
+	}
 	defer state.begin(ctx, o.worker.Works)()
 	var server *bus.Server
 	if o.embedded.on {
@@ -60,6 +68,9 @@ func (o *options) run(ctx context.Context) error {
 		return err
 	}
 	cfg.AckWait, cfg.Dial.Name = o.lease, o.worker.Name
+	if o.monitor.serves() {
+		cfg.Observe = o.monitor.metrics.Exchanged
+	}
 	ctx, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
 	cfg.Dial.Closed = func() { lost(errClosed) }
@@ -72,6 +83,7 @@ func (o *options) run(ctx context.Context) error {
 		return cli.IgnoreSignal(err)
 	}
 	defer conn.Close()
+	state.connected(conn)
 	var serving sync.WaitGroup
 	defer func() {
 		lost(nil)
@@ -84,7 +96,7 @@ func (o *options) run(ctx context.Context) error {
 			}
 		})
 	}
-	if err := o.work(ctx, conn, log); err != nil {
+	if err := o.work(ctx, conn, state, log); err != nil {
 		return cli.IgnoreSignal(err)
 	}
 	return cli.IgnoreSignal(context.Cause(ctx))
@@ -94,6 +106,7 @@ func (o *options) run(ctx context.Context) error {
 // so that the reads of its clients hold up no delivery of the worker.
 func (o *options) serveHTTP(ctx context.Context, cfg bus.Config, log *slog.Logger) error {
 	cfg.Dial.Name += "-http"
+	cfg.Observe = nil
 	conn, err := cli.Open(ctx, cfg, 0)
 	if err != nil {
 		return err
@@ -105,7 +118,7 @@ func (o *options) serveHTTP(ctx context.Context, cfg bus.Config, log *slog.Logge
 // work runs the worker. When a stream of runs was removed or restored, it makes
 // the streams that are missing and begins anew: a worker remembers much of the
 // messages on them.
-func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
+func (o *options) work(ctx context.Context, conn *bus.Conn, state *lifecycle, log *slog.Logger) error {
 	streams := bus.Provision{
 		Replicas: o.replicas, Partitions: o.partitions,
 		MaxAge: time.Duration(o.keep.Time), MaxBytes: int64(o.keep.Bytes),
@@ -119,6 +132,7 @@ func (o *options) work(ctx context.Context, conn *bus.Conn, log *slog.Logger) er
 		if !errors.Is(err, agentd.ErrStreamLost) || o.exitOnLostStream {
 			return err
 		}
+		state.beginsAnew()
 		log.ErrorContext(ctx, "beginning anew on the streams", slog.Any(keyCause, err))
 		// The first stream, which says how many there are, may be gone.
 		streams.Partitions = conn.Space().Partitions()
@@ -149,7 +163,7 @@ func (o *options) check() error {
 	if err := o.embedded.check(&o.dial); err != nil {
 		return err
 	}
-	if err := o.http.Check(); err != nil {
+	if err := cmp.Or(o.http.Check(), o.monitor.check()); err != nil {
 		return err
 	}
 	return cli.CheckDir(o.worker.Agents)

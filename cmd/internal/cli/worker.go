@@ -58,6 +58,8 @@ type WorkerFlags struct {
 	Ephemeral bool
 	// Attended says that this process asks the person at its terminal.
 	Attended bool
+	// Metrics count the work of each worker of Work. It may be nil.
+	Metrics *agentd.Metrics
 	// Serving is called by each worker of Work when it serves. It may be
 	// nil.
 	Serving func()
@@ -207,8 +209,8 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 	w, err := agentd.New(conn, agentd.Config{
 		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, RateLimit: f.rateLimit, Slots: f.Slots,
 		ToolSlots: f.ToolSlots, Sandbox: f.sandbox(), ActiveAgents: f.ActiveAgents, Answers: f.answers,
-		Serving: f.Serving,
-		Memory:  f.Memory(conn), Unattended: f.Ephemeral && !f.Attended, Timeout: f.Timeout, Grace: f.Grace, Log: log,
+		Serving: f.Serving, Metrics: f.Metrics,
+		Memory: f.Memory(conn), Unattended: f.Ephemeral && !f.Attended, Timeout: f.Timeout, Grace: f.Grace, Log: log,
 		TreeLog: trees,
 	})
 	if err != nil {
