@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -93,11 +95,36 @@ func TestText(t *testing.T) {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	}
+	checkWithPromtool(t, m)
 	families := scrape(t, m)
 	for _, name := range []string{"axe_runs_total", "go_goroutines", "process_cpu_seconds_total"} {
 		if families[name] == nil {
 			t.Errorf("%s is not in the text", name)
 		}
+	}
+}
+
+// checkWithPromtool runs promtool check metrics, if it is there.
+func checkWithPromtool(t *testing.T, m *metrics.Worker) {
+	t.Helper()
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		return
+	}
+	families, err := m.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&text, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+	check.Stdin = &text
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("promtool check metrics: %v: %s", err, out)
 	}
 }
 
