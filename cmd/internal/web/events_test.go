@@ -147,6 +147,36 @@ func TestLastEventID(t *testing.T) {
 	}
 }
 
+// TestLateWatcher: a watcher that comes after a worker has begun to ask a model
+// is told so, and by which worker.
+func TestLateWatcher(t *testing.T) {
+	h := newHarness(t)
+	h.serve(httpguard.Tokens{})
+	h.submit("lead", "words", "t1")
+	next(t, h.gate.asked)
+	for _, watcher := range []string{"the first", "the second"} {
+		events, stop := h.watch("")
+		for why := ""; !strings.HasPrefix(why, "asks the model (worker w1, since "); {
+			e, ok := next(t, events)
+			if !ok {
+				t.Fatalf("%s watcher: the stream has ended, and said last that the run %s", watcher, why)
+			}
+			var l cli.RunLine
+			if e.event != "run" {
+				continue
+			}
+			if err := json.Unmarshal([]byte(e.data), &l); err != nil {
+				t.Fatal(err)
+			}
+			if l.Path == "r-1-1" {
+				why = l.Why
+			}
+		}
+		defer stop()
+	}
+	close(h.gate.open)
+}
+
 // TestManyWatchers: 200 watchers of one tree are one follower of it. All of
 // them get all events, and a watcher that does not read holds up no other. When
 // they are gone, the tree is not followed any more.

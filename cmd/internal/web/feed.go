@@ -15,6 +15,7 @@ import (
 
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/internal/text"
 	"github.com/axebus/axe/subjects"
 )
@@ -54,12 +55,16 @@ func (fs *feeds) join(tree subjects.Tree) *feed {
 	f := fs.all[tree]
 	if f == nil {
 		ctx, stop := context.WithCancel(fs.ctx)
-		f = &feed{stop: stop, changed: make(chan struct{}), lines: map[subjects.Path]*fedLine{}}
+		f = &feed{
+			stop: stop, changed: make(chan struct{}), lines: map[subjects.Path]*fedLine{},
+			seen: map[subjects.Path]string{},
+		}
 		fs.all[tree] = f
 		fs.followers.Go(func() {
 			defer stop()
 			f.end(fs.client.Follow(ctx, tree, f.apply))
 		})
+		fs.followers.Go(func() { f.look(ctx, fs.client, tree) })
 	}
 	f.watchers++
 	return f
@@ -98,6 +103,8 @@ type feed struct {
 	version int
 	// dirty has the runs that may have changed since their lines were made.
 	dirty []subjects.Path
+	// seen has the reports of the last look, by run.
+	seen  map[subjects.Path]string
 	ended bool
 	// stopped says that the server is about to end, and the tree goes on.
 	stopped bool
@@ -181,14 +188,79 @@ func (f *feed) apply(e client.Event) {
 	defer f.mu.Unlock()
 	f.tree.Apply(e)
 	f.runs.Apply(e)
-	// The reason of a run names those below it that it waits for.
-	for path, below := e.Run.Path, true; below; path, _, _, below = path.Parent() {
-		f.touch(path)
-	}
+	f.touchUp(e.Run.Path)
 	if !e.Live() {
 		f.add(e)
 	}
 	f.wake()
+}
+
+const (
+	// lookInterval is the time between two looks at the workers.
+	lookInterval = 3 * time.Second
+	// lookShare bounds the time of looks at a large tree: a pause takes that
+	// many times as long as the look before.
+	lookShare = 30
+)
+
+// look asks the workers, until ctx ends, for the runs that they have in hand,
+// and why no worker has the others. A follower that comes late has missed the
+// live events that say so. One look serves all watchers.
+func (f *feed) look(ctx context.Context, c *client.Client, tree subjects.Tree) {
+	f.mu.Lock()
+	first := f.changed
+	f.mu.Unlock()
+	select {
+	case <-first:
+	case <-ctx.Done():
+		return
+	}
+	for {
+		began := time.Now()
+		if s, err := c.Snapshot(ctx, tree); err == nil {
+			f.observe(s)
+		}
+		if pause.For(ctx, max(lookInterval, lookShare*time.Since(began))) != nil {
+			return
+		}
+	}
+}
+
+// observe adds the reports of a look about runs that have not moved since, and
+// whose last report was another one.
+func (f *feed) observe(s *client.Snapshot) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	seen, changed := map[subjects.Path]string{}, false
+	for _, e := range s.Events {
+		path, info := e.Run.Path, f.runs.Run(e.Run.Path)
+		if !e.Live() || !info.Ended.IsZero() || info.Run.Tree.IsZero() ||
+			len(info.State.Turns) != len(s.State(path).Turns) {
+			continue
+		}
+		p := e.Progress
+		seen[path] = fmt.Sprint(e.Kind, e.Reason, p.Turn, p.Worker, p.Event, p.Attempt, p.Reason)
+		if seen[path] == f.seen[path] {
+			continue
+		}
+		e.State = info.State
+		f.tree.Apply(e)
+		f.runs.Apply(e)
+		f.touchUp(path)
+		changed = true
+	}
+	f.seen = seen
+	if changed {
+		f.wake()
+	}
+}
+
+// touchUp marks the lines of a run and of those above it: the reason of a run
+// names those below it that it waits for.
+func (f *feed) touchUp(path subjects.Path) {
+	for below := true; below; path, _, _, below = path.Parent() {
+		f.touch(path)
+	}
 }
 
 // touch marks the line of a run.
