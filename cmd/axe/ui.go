@@ -8,11 +8,12 @@ import (
 )
 
 const (
-	uiLong = `Serve the HTTP API of a bus until a signal comes: submit tasks, list trees,
-watch them with server-sent events, and steer runs. /v1/openapi.json describes
-it. The command runs no agents, and stores nothing: it reads the bus and writes
-to it with the rights of its own user. Any number of them may run. agentd --http
-serves the same.
+	uiLong = `Serve the web page and the HTTP API of a bus until a signal comes: submit tasks,
+list trees, watch them as they change, and steer runs. The page is at / and
+works without any other site. /v1/openapi.json describes the API. The command
+runs no agents, and stores nothing: it reads the bus and writes to it with the
+rights of its own user. Any number of them may run. agentd --http serves the
+same.
 
 Without --http-token the address has to be one of this machine, and every
 program of this machine may use it. Requests of pages of other sites are
@@ -34,7 +35,8 @@ func uiCommand() *cobra.Command {
 	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
 		var http web.Flags
 		cmd := &cobra.Command{
-			Use: "ui", Short: "Serve the HTTP API of a bus", Long: uiLong, Example: uiExamples, Args: cobra.NoArgs,
+			Use: "ui", Short: "Serve the web page and the HTTP API of a bus", Long: uiLong, Example: uiExamples,
+			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				if !http.Serves() {
 					return cli.Usage("--http must not be empty")

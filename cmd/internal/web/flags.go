@@ -69,7 +69,8 @@ func (f *Flags) Listen(ctx context.Context, program string) (err error) {
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
-	fmt.Fprintf(os.Stderr, "%s: HTTP API at http://%s/v1/\n", program, f.listener.Addr())
+	at := f.listener.Addr()
+	fmt.Fprintf(os.Stderr, "%s: page at http://%s/, HTTP API at http://%s/v1/\n", program, at, at)
 	return nil
 }
 

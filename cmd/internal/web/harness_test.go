@@ -76,6 +76,16 @@ task = '{{.Task}}'
 [[turn]]
 text = 'after: {{(index .Results 0).Content}}'
 `,
+	"wide": `
+[[turn]]
+turn = 1
+[[turn.call]]
+repeat = '999'
+agent = 'echo'
+task = 'part-{{.Index}}'
+[[turn]]
+text = 'wide'
+`,
 	"watcher": `
 [[turn]]
 text = '{"decision": "pause", "reason": "who pays?"}'

@@ -79,6 +79,7 @@ func New(cfg Config) *Server {
 	for _, r := range s.routes() {
 		s.mux.Handle(r.pattern, guard.CheckOrigin(guard.Require(r.role, s.handle(r))))
 	}
+	s.addPage()
 	s.mux.Handle(catchAll, guard.CheckOrigin(http.HandlerFunc(s.unknown)))
 	s.handler = guard.CheckHost(s.mux)
 	return s
