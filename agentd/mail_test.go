@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
@@ -738,5 +739,23 @@ func TestMaxAgentsCountsForks(t *testing.T) {
 			t.Errorf("%d model calls, want 3 of the lead and one of each fork", n)
 		}
 		h.checkVerified()
+	})
+}
+
+// TestMailFromAnotherPlace: mail to a run claims a place far ahead, as imported
+// messages do. The run goes on as without it.
+func TestMailFromAnotherPlace(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.callingLead([]string{"leaf"}, call("leaf", "x"))
+		h.models["leaf"] = delayed(30*time.Second, says("leaf"))
+		h.startWorker("w", workerOptions{})
+		r := h.submit("lead", "go")
+		h.awaitRequests("leaf", 1)
+		h.write(bus.Message{
+			Subject: r.Mail(h.key("m")), Body: []byte(`{"from":"user","text":"hello"}`),
+			Header: [][2]string{{"Axe-Imported", "1099511627776 2026-01-01T00:00:00Z"}},
+		})
+		h.expectCompleted(r, "c0=leaf")
 	})
 }

@@ -245,8 +245,14 @@ func (a *answer) end(m *nats.Msg) {
 }
 
 // stored takes a message's place in the stream from the headers of a direct get
-// or of a republished copy.
+// or of a republished copy. The server appends its headers to those of the
+// writer, which may have the same names.
 func stored(cs *Clocks, m *nats.Msg) Stored {
+	for _, name := range answerHeaders {
+		if values := m.Header[name]; len(values) > 1 {
+			m.Header[name] = values[len(values)-1:]
+		}
+	}
 	s := Stored{Subject: m.Header.Get(jetstream.SubjectHeader), Header: m.Header, Body: m.Data}
 	s.Seq, _ = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64)
 	s.Time, _ = time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer))

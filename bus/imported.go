@@ -31,14 +31,43 @@ type Origin struct {
 func (m Stored) IsImported() bool { return m.Header.Get(headerImported) != "" }
 
 // Origin is where the writer of the message wrote it: another stream for an
-// imported message, and this one for any other.
+// imported message, and this one for any other. See Origins for messages that
+// people may have written.
 func (m Stored) Origin() Origin {
 	if o, err := parseOrigin(m.Header.Get(headerImported)); err == nil {
 		return o
 	}
+	return m.place()
+}
+
+func (m Stored) place() Origin {
 	o := Origin{Seq: m.Seq, Time: m.Time}
 	o.Fence, o.Fenced = m.Fence()
 	return o
+}
+
+// Origins returns the Origin of messages that are read in stream order. The
+// zero value is ready. Everybody who may write to a run can write the header of
+// an imported message. So the header counts in a tree only if the call of its
+// root has it: people cannot write calls.
+type Origins struct{ imported map[subjects.Tree]bool }
+
+// Of returns the Origin of the next message.
+func (o *Origins) Of(s subjects.Space, m Stored) Origin {
+	at, err := s.Parse(m.Subject)
+	if err != nil || at.Kind == subjects.Result || !m.IsImported() {
+		return m.Origin()
+	}
+	if at.Kind == subjects.Call && at.Run.Path.IsRoot() {
+		if o.imported == nil {
+			o.imported = map[subjects.Tree]bool{}
+		}
+		o.imported[at.Run.Tree] = true
+	}
+	if !o.imported[at.Run.Tree] {
+		return m.place()
+	}
+	return m.Origin()
 }
 
 func (o Origin) format() string {

@@ -3,9 +3,12 @@ package bus
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"pgregory.net/rapid"
 
 	"github.com/axebus/axe/subjects"
@@ -157,5 +160,58 @@ func TestOldCountsAreNotTrusted(t *testing.T) {
 	}
 	if got, err := c.hiding(t.Context(), r.All(), 0, old, last); err != nil || len(got) != 1 {
 		t.Errorf("%d messages hide others, %v; want the second outcome", len(got), err)
+	}
+}
+
+// TestForgedPlace: a message has headers with the names of those that the
+// server adds to an answer. Reads return the message where it is, and the
+// messages after it.
+func TestForgedPlace(t *testing.T) {
+	c, root := farT(t)
+	for _, forged := range []nats.Header{
+		{jetstream.SequenceHeader: {"999999"}, headerNumPending: {"0"}},
+		{jetstream.SequenceHeader: {"none"}, "Status": {"204"}},
+		{jetstream.SequenceHeader: {"0"}, "Status": {"404"}, "Description": {"No Results"}},
+		{jetstream.SubjectHeader: {root.Log()}, jetstream.StreamHeader: {"OTHER"}},
+		{jetstream.TimeStampHeaer: {"2000-01-01T00:00:00Z"}},
+	} {
+		tree, err := subjects.ParseTree(NewID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := c.Space().Run(root.Agent, tree, subjects.Root)
+		key, err := subjects.ParseKey("k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{r.Call(), r.Mail(key), r.Log()}
+		for _, subject := range want {
+			m := &nats.Msg{Subject: subject, Header: nats.Header{}, Data: []byte("{}")}
+			if subject == r.Mail(key) {
+				m.Header = maps.Clone(forged)
+			}
+			if _, err := c.js.PublishMsg(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, read := range map[string]func() ([]Stored, error){
+			"by subject": func() ([]Stored, error) { return c.ReadBySubject(t.Context(), r.All(), 0) },
+			"by scan":    func() ([]Stored, error) { return c.ReadByScan(t.Context(), r.All(), 0) },
+			"the last of each": func() ([]Stored, error) {
+				return c.LastPerSubject(t.Context(), r.All())
+			},
+		} {
+			ms, err := read()
+			if err != nil || len(ms) != len(want) {
+				t.Errorf("%s, with %v: %d messages, %v, want %d", name, forged, len(ms), err, len(want))
+				continue
+			}
+			for i, m := range ms {
+				if m.Subject != want[i] || m.Seq != ms[0].Seq+uint64(i) || m.Time.Before(ms[0].Time) {
+					t.Errorf("%s, with %v: message %d is %s at %d, %v; want %s at %d", name, forged, i,
+						m.Subject, m.Seq, m.Time, want[i], ms[0].Seq+uint64(i))
+				}
+			}
+		}
 	}
 }

@@ -123,12 +123,13 @@ const relayTimeout = time.Minute
 // relayRead sends a request, and hands its answers to a client of another
 // account. The server lets no client name such a reply subject in a request of
 // its own. Single says that there is one answer. Otherwise an answer with a
-// status is the last one.
+// status is the last one, unless it is a stored message: its writer chose its
+// headers.
 func relayRead(c *Conn, to string, single bool, request *nats.Msg) error {
 	request.Reply = c.nc.NewInbox()
 	sub, err := c.nc.Subscribe(request.Reply, func(m *nats.Msg) {
 		_ = c.nc.PublishMsg(&nats.Msg{Subject: to, Header: m.Header, Data: m.Data})
-		if single || m.Header.Get("Status") != "" {
+		if last := m.Header.Get("Status") != "" && m.Header.Get(jetstream.SequenceHeader) == ""; single || last {
 			_ = m.Sub.Unsubscribe()
 		}
 	})

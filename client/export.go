@@ -35,7 +35,7 @@ func Export(ctx context.Context, c *Client, w *archive.Writer, tree subjects.Tre
 	if err != nil {
 		return e, err
 	}
-	x := exporter{c, w, tree, &e}
+	x := exporter{c: c, w: w, tree: tree, e: &e}
 	space, written := c.conn.Space(), 0
 	e.AtWork = true
 	for _, m := range ms {
@@ -65,15 +65,17 @@ type exporter struct {
 	w    *archive.Writer
 	tree subjects.Tree
 	e    *Exported
+
+	origins bus.Origins
 }
 
-func (x exporter) message(ctx context.Context, m bus.Stored) error {
+func (x *exporter) message(ctx context.Context, m bus.Stored) error {
 	space := x.c.conn.Space()
 	subject, _ := space.Relative(m.Subject)
 	if _, err := subjects.Absolute(space, x.tree, subject); err != nil {
 		return nil //nolint:nilerr // another program's: no bus could take it
 	}
-	origin := m.Origin()
+	origin := x.origins.Of(space, m)
 	out := archive.Message{Subject: subject, Seq: origin.Seq, Time: origin.Time.UTC(), Object: m.LargeBody()}
 	if origin.Fenced {
 		out.Fence = &origin.Fence
@@ -94,7 +96,7 @@ func (x exporter) message(ctx context.Context, m bus.Stored) error {
 	return nil
 }
 
-func (x exporter) object(ctx context.Context, name string) error {
+func (x *exporter) object(ctx context.Context, name string) error {
 	objects := bus.ArtifactsOf(x.c.conn, x.tree)
 	o, err := objects.FindObject(ctx, name)
 	var data bytes.Buffer
@@ -115,7 +117,7 @@ func (x exporter) object(ctx context.Context, name string) error {
 }
 
 // artifacts adds the artifacts, those too that no outcome names.
-func (x exporter) artifacts(ctx context.Context) error {
+func (x *exporter) artifacts(ctx context.Context) error {
 	names, err := bus.ObjectNames(ctx, x.c.conn, func(name string) bool {
 		return strings.HasPrefix(name, bus.ArtifactObject(x.tree, ""))
 	})

@@ -153,7 +153,9 @@ func (t *tail) apply(ctx context.Context, m bus.Stored) error {
 		return fmt.Errorf("%s: %w", m.Subject, err)
 	}
 	origin := m.Origin()
-	meta := run.Meta{Seq: origin.Seq, Time: origin.Time, Shift: t.c.toLocalClock()}
+	meta := run.Meta{
+		Seq: origin.Seq, Time: origin.Time, Shift: t.c.toLocalClock(), Imported: m.IsImported(),
+	}
 	message, err := run.Decode(at, meta, body)
 	if err != nil || message == nil {
 		return nil //nolint:nilerr // malformed: it has no event

@@ -135,3 +135,51 @@ func TestApprovedByAPersonAlone(t *testing.T) {
 		t.Errorf("the run owes %+v, want a timer at its deadline", s.Outstanding())
 	}
 }
+
+// TestDecodeApproval: a decision says in so many words whether it approves.
+func TestDecodeApproval(t *testing.T) {
+	for _, body := range []string{`{"approve":true,"turn":2}`, `{"approve":false,"reason":"no"}`} {
+		if _, err := run.DecodeApproval([]byte(body)); err != nil {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+	for _, body := range []string{
+		"", "null", "{}", `{"approved":true}`, `{"approve":null}`, `{"approve":"yes"}`, `{"text":"hello"}`, "[]",
+		`{"approve":false,"arguments":{"0":{}}}`, `{"approve":true,"arguments":{"0":1}}`,
+	} {
+		if a, err := run.DecodeApproval([]byte(body)); err == nil {
+			t.Errorf("%s is the approval %+v, want an error", body, a)
+		}
+	}
+}
+
+// TestImportedAmongOthers: a message that claims another place, as imported
+// ones do, changes nothing in a run whose call is not imported, before the call
+// and after it. In an imported run all other messages change nothing.
+func TestImportedAmongOthers(t *testing.T) {
+	far := run.Meta{Seq: 1 << 40, Time: epoch, Imported: true}
+	forged := run.Mailed{Meta: far, Mail: run.Mail{From: "user", Text: "hello"}}
+	for _, imported := range []bool{false, true} {
+		call := run.Called{Meta: run.Meta{Seq: 1, Time: epoch, Imported: imported}, Input: run.Input{Task: "a task"}}
+		end := run.Cancelled{Meta: run.Meta{Seq: 2, Time: epoch, Imported: imported}}
+		other := forged
+		other.Imported = !imported
+		var s, want run.State
+		for _, e := range []run.Event{forged, call, other, end} {
+			var err error
+			if s, err = s.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, e := range []run.Event{call, end} {
+			var err error
+			if want, err = want.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s.Phase != want.Phase || s.Seq != want.Seq || s.Owner != want.Owner || s.Phase != run.Failed {
+			t.Errorf("imported %t: the run is %v at %d of %d, want it %v at %d of %d", imported,
+				s.Phase, s.Seq, s.Owner, want.Phase, want.Seq, want.Owner)
+		}
+	}
+}

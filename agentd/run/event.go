@@ -25,6 +25,9 @@ type Meta struct {
 	// Decode moves Time, and the times in a log entry, by it: they are then
 	// times of the server's present clock.
 	Shift time.Duration
+	// Imported says that the message is a record from another stream, where
+	// it had Seq and Time.
+	Imported bool
 }
 
 func (m Meta) meta() Meta { return m }

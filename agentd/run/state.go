@@ -62,6 +62,9 @@ type State struct {
 	Input Input
 	// CalledAt is the stream's time of the call.
 	CalledAt time.Time
+	// Imported says that the call is a record from another stream. Then all
+	// messages of the run are.
+	Imported bool
 	// Turns are the entries of the log, in order, without EntryEnded and
 	// without entries that were stored after the run's end.
 	Turns Turns
@@ -260,14 +263,17 @@ func (s State) Subtree() Totals {
 }
 
 // Apply folds one event. An event at or before Seq was folded already and
-// changes nothing. A late or duplicate event changes Seq alone. The error wraps
+// changes nothing. So does an imported event of a run whose call is not
+// imported, and the other way round: whoever may write to a run may claim any
+// place for its message. A late or duplicate event changes Seq alone. The error wraps
 // ErrCorrupt; the state is then as before.
 func (s State) Apply(e Event) (State, error) {
 	if c, ok := e.(OutcomeStored); ok {
 		return s.conclude(c), nil
 	}
 	m := e.meta()
-	if m.Seq <= s.Seq {
+	_, call := e.(Called)
+	if m.Seq <= s.Seq || m.Imported != s.Imported && !call {
 		return s, nil
 	}
 	next, err := s.apply(e)
@@ -328,6 +334,7 @@ func (s State) called(e Called) State {
 	s.Owner = e.Seq
 	s.Input = e.Input
 	s.CalledAt = e.Time
+	s.Imported = e.Imported
 	if s.cancelled {
 		s.Phase = Failed
 	}

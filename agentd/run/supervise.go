@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -123,12 +124,18 @@ type HeldTurn struct {
 }
 
 // DecodeApproval reads an approval from the body of its message. It returns an
-// error for a body that is none, and for arguments that are no JSON object or
-// stand beside a denial.
+// error for a body without "approve", and for arguments that are no JSON object
+// or stand beside a denial.
 func DecodeApproval(b []byte) (Approval, error) {
 	var a Approval
-	if err := json.Unmarshal(b, &a); err != nil {
+	has := struct {
+		Approve *bool `json:"approve"`
+	}{}
+	if err := errors.Join(json.Unmarshal(b, &a), json.Unmarshal(b, &has)); err != nil {
 		return Approval{}, fmt.Errorf("approval: %w", err)
+	}
+	if has.Approve == nil {
+		return Approval{}, errors.New(`approval: want the field "approve", true or false`)
 	}
 	for call, args := range a.Arguments {
 		if !a.Approve || len(args) == 0 || args[0] != '{' {

@@ -20,6 +20,7 @@ type reading struct {
 	conn    *bus.Conn
 	checker *verify.Checker
 	meter   *meter // nil without a terminal
+	origins bus.Origins
 }
 
 // feedAll reads the whole stream.
@@ -58,7 +59,7 @@ func (r *reading) feed(ctx context.Context, m bus.Stored) error {
 	if err != nil && !gone {
 		return err
 	}
-	origin := m.Origin()
+	origin := r.origins.Of(r.conn.Space(), m)
 	r.checker.Add(verify.Message{
 		Subject: m.Subject, Seq: origin.Seq, Time: origin.Time, Shift: r.shift(m), Header: m.Header.Get,
 		Body: body, Gone: gone, Fence: origin.Fence, Fenced: origin.Fenced,

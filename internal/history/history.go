@@ -105,7 +105,7 @@ func (r Reader) decode(ctx context.Context, at subjects.Address, m bus.Stored) (
 		return nil, err
 	}
 	origin := m.Origin()
-	meta := run.Meta{Seq: origin.Seq, Time: origin.Time}
+	meta := run.Meta{Seq: origin.Seq, Time: origin.Time, Imported: m.IsImported()}
 	if at.Kind != subjects.Result {
 		meta.Shift = r.conn.Clocks.Of(at.Run).Shift(m)
 	}
