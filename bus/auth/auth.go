@@ -21,7 +21,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"text/template"
 
 	"github.com/nats-io/jwt/v2"
@@ -46,10 +45,11 @@ type Config struct {
 	// CertFile and KeyFile are a certificate of one's own and its key. With
 	// them no authority is made.
 	CertFile, KeyFile string
-	// StoreDir is the directory of the server's streams, and MaxStore the
-	// most bytes in it.
+	// StoreDir is the directory of the server's streams.
 	StoreDir string
-	MaxStore int64
+	// MaxStore is the most bytes of the account's streams. ServerStore is the
+	// most bytes of all tenants together, at least MaxStore; 0 is MaxStore.
+	MaxStore, ServerStore int64
 	// MaxPayload is the server's largest message in bytes.
 	MaxPayload int32
 }
@@ -58,12 +58,14 @@ type Config struct {
 const (
 	ConfFile     = "nats-server.conf"
 	AccountsFile = "accounts.conf"
+	TenantsFile  = "tenants.conf"
 	CAFile       = "tls/ca.pem"
 
 	serverCert = "tls/server.pem"
 	serverKey  = "tls/server.key"
 	caKey      = "tls/ca.key"
 	keysDir    = "keys"
+	tenantsDir = "tenants"
 )
 
 // CredsFile is the file with the credentials of a user, below the directory.
@@ -90,6 +92,7 @@ func Make(c Config) error {
 	if c.StoreDir, err = filepath.Abs(c.StoreDir); err != nil {
 		return err
 	}
+	c.ServerStore = max(c.ServerStore, c.MaxStore)
 	s, err := newSystem(c)
 	if err != nil {
 		return err
@@ -123,26 +126,9 @@ type system struct {
 	Config
 	operator    nkeys.KeyPair
 	operatorJWT string
-	// main has the streams, guests the submitters, and sys belongs to the
-	// server itself.
-	main, guests, sys account
-}
-
-// account is an account with its claims.
-type account struct {
-	key    nkeys.KeyPair
-	Name   string
-	Public string
-	JWT    string
-}
-
-func newAccount(name string) (a account, err error) {
-	a.Name = name
-	if a.key, err = nkeys.CreateAccount(); err != nil {
-		return a, err
-	}
-	a.Public, err = a.key.PublicKey()
-	return a, err
+	tenant
+	// sys belongs to the server itself.
+	sys account
 }
 
 func newSystem(c Config) (_ *system, err error) {
@@ -150,13 +136,11 @@ func newSystem(c Config) (_ *system, err error) {
 	if s.operator, err = nkeys.CreateOperator(); err != nil {
 		return nil, err
 	}
-	for _, of := range []struct {
-		account *account
-		name    string
-	}{{&s.main, c.Account}, {&s.guests, c.Account + "_SUBMITTERS"}, {&s.sys, "SYS"}} {
-		if *of.account, err = newAccount(of.name); err != nil {
-			return nil, err
-		}
+	if s.tenant, err = newTenant(c.Account, c.Users); err != nil {
+		return nil, err
+	}
+	if s.sys, err = newAccount("SYS"); err != nil {
+		return nil, err
 	}
 	return s, s.sign()
 }
@@ -172,120 +156,22 @@ func (s *system) sign() error {
 	if s.operatorJWT, err = operator.Encode(s.operator); err != nil {
 		return err
 	}
-	main, guests, sys := s.main.claims(), s.guests.claims(), s.sys.claims()
-	main.Limits.JetStreamLimits = jwt.JetStreamLimits{
-		DiskStorage: s.MaxStore, MemoryStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit,
-		MaxAckPending: jwt.NoLimit, MemoryMaxStreamBytes: jwt.NoLimit, DiskMaxStreamBytes: jwt.NoLimit,
+	if s.sys.JWT, err = s.sys.claims().Encode(s.operator); err != nil {
+		return err
 	}
-	for _, subject := range s.offered() {
-		main.Exports.Add(&jwt.Export{
-			// A read has many answers.
-			Name: subject, Subject: jwt.Subject(subject), Type: jwt.Service, ResponseType: jwt.ResponseTypeStream,
-			TokenReq: true,
-		})
-		imported, err := s.permit(subject)
-		if err != nil {
-			return err
-		}
-		guests.Imports.Add(imported)
-	}
-	for _, of := range []struct {
-		account *account
-		claims  *jwt.AccountClaims
-	}{{&s.main, main}, {&s.guests, guests}, {&s.sys, sys}} {
-		if of.account.JWT, err = of.claims.Encode(s.operator); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (a account) claims() *jwt.AccountClaims {
-	claims := jwt.NewAccountClaims(a.Public)
-	claims.Name = a.Name
-	return claims
-}
-
-// offered are the subjects that submitters publish to.
-func (s *system) offered() (all []string) {
-	for _, u := range s.Users {
-		if u.Role == roles.Submitter {
-			all = append(all, u.Publish...)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// permit returns the import of a subject into the account of the submitters. No
-// other account may import it.
-func (s *system) permit(subject string) (*jwt.Import, error) {
-	claims := jwt.NewActivationClaims(s.guests.Public)
-	claims.Name, claims.ImportSubject, claims.ImportType = subject, jwt.Subject(subject), jwt.Service
-	token, err := claims.Encode(s.main.key)
-	if err != nil {
-		return nil, err
-	}
-	return &jwt.Import{
-		Name: subject, Subject: jwt.Subject(subject), Account: s.main.Public, Token: token, Type: jwt.Service,
-	}, nil
-}
-
-// creds makes a user, and returns the content of its creds file.
-func (s *system) creds(u roles.User) ([]byte, error) {
-	key, err := nkeys.CreateUser()
-	if err != nil {
-		return nil, err
-	}
-	public, err := key.PublicKey()
-	if err != nil {
-		return nil, err
-	}
-	claims := jwt.NewUserClaims(public)
-	claims.Name = u.Name
-	claims.Tags.Add("role:" + string(u.Role))
-	claims.Pub.Allow.Add(u.Publish...)
-	claims.Pub.Deny.Add(u.DenyPublish...)
-	claims.Sub.Allow.Add(u.Subscribe...)
-	if u.Responds {
-		claims.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: roles.ResponseTime}
-	}
-	signer := s.main
-	if u.Role == roles.Submitter {
-		signer = s.guests
-	}
-	text, err := claims.Encode(signer.key)
-	if err != nil {
-		return nil, err
-	}
-	seed, err := key.Seed()
-	if err != nil {
-		return nil, err
-	}
-	return jwt.FormatUserConfig(text, seed)
+	return s.tenant.sign(s.operator, Limits{MaxStore: s.MaxStore})
 }
 
 // write writes the keys, the users and the configuration.
 func (s *system) write() error {
-	for name, key := range map[string]nkeys.KeyPair{
-		"operator": s.operator, "account": s.main.key, "submitters": s.guests.key, "system": s.sys.key,
-	} {
-		seed, err := key.Seed()
-		if err != nil {
-			return err
-		}
-		if err := writeFile(filepath.Join(s.Dir, keysDir, name+".nk"), append(seed, '\n')); err != nil {
-			return err
-		}
+	if err := writeKeys(s.Dir, map[string]nkeys.KeyPair{"operator": s.operator, "system": s.sys.key}); err != nil {
+		return err
 	}
-	for _, u := range s.Users {
-		creds, err := s.creds(u)
-		if err != nil {
-			return fmt.Errorf("user %s: %w", u.Name, err)
-		}
-		if err := writeFile(filepath.Join(s.Dir, CredsFile(u.Name)), creds); err != nil {
-			return err
-		}
+	if err := s.tenant.write(s.Dir); err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(s.Dir, TenantsFile), []byte(tenantsHead)); err != nil {
+		return err
 	}
 	for file, text := range map[string]*template.Template{ConfFile: confText, AccountsFile: accountsText} {
 		conf, err := s.conf(text)
@@ -293,6 +179,20 @@ func (s *system) write() error {
 			return err
 		}
 		if err := writeFile(filepath.Join(s.Dir, file), conf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeKeys writes the seeds of keys.
+func writeKeys(dir string, keys map[string]nkeys.KeyPair) error {
+	for name, key := range keys {
+		seed, err := key.Seed()
+		if err != nil {
+			return err
+		}
+		if err := writeFile(filepath.Join(dir, keysDir, name+".nk"), append(seed, '\n')); err != nil {
 			return err
 		}
 	}

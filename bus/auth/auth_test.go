@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,7 @@ import (
 func config(dir string) auth.Config {
 	c := auth.Config{
 		Dir: dir, Account: "AXE", Listen: "127.0.0.1:4222", Hosts: []string{"127.0.0.1"},
-		StoreDir: filepath.Join(dir, "jetstream"), MaxStore: 1 << 30, MaxPayload: 8 << 20,
+		StoreDir: filepath.Join(dir, "jetstream"), MaxStore: 1 << 30, ServerStore: 3 << 30, MaxPayload: 8 << 20,
 	}
 	for _, r := range roles.All() {
 		c.Users = append(c.Users, roles.User{
@@ -35,20 +36,33 @@ func config(dir string) auth.Config {
 // role connects.
 func serve(t *testing.T) (dial func(roles.Role) bus.Dial) {
 	t.Helper()
+	_, _, dial = serveSystem(t)
+	return dial
+}
+
+// serveSystem is serve, and returns the server and its system too.
+func serveSystem(t *testing.T) (_ *server.Server, _ auth.Config, dial func(roles.Role) bus.Dial) {
+	t.Helper()
 	c := config(filepath.Join(t.TempDir(), "auth"))
-	if err := auth.Make(c); err != nil {
+	// A reload wants a port that stays.
+	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Listen = free.Addr().String()
+	if err := errors.Join(free.Close(), auth.Make(c)); err != nil {
 		t.Fatal(err)
 	}
 	opts, err := server.ProcessConfigFile(filepath.Join(c.Dir, auth.ConfFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if opts.JetStreamMaxStore != c.MaxStore || opts.MaxPayload != c.MaxPayload || !opts.SyncAlways ||
+	if opts.JetStreamMaxStore != c.ServerStore || opts.MaxPayload != c.MaxPayload || !opts.SyncAlways ||
 		opts.TLSConfig == nil {
 		t.Errorf("the server has %d bytes of disk, a payload of %d, sync always %v, TLS %v", opts.JetStreamMaxStore,
 			opts.MaxPayload, opts.SyncAlways, opts.TLSConfig != nil)
 	}
-	opts.Port, opts.NoLog, opts.NoSigs = server.RANDOM_PORT, true, true
+	opts.NoLog, opts.NoSigs = true, true
 	s, err := server.NewServer(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +72,7 @@ func serve(t *testing.T) (dial func(roles.Role) bus.Dial) {
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("server is not ready")
 	}
-	return func(r roles.Role) bus.Dial {
+	return s, c, func(r roles.Role) bus.Dial {
 		return bus.Dial{
 			URL: "tls://" + s.Addr().String(), TLSCA: filepath.Join(c.Dir, auth.CAFile),
 			Creds: filepath.Join(c.Dir, auth.CredsFile(string(r))),

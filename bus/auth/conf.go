@@ -26,13 +26,14 @@ tls {
   timeout: 5
 }
 
-# The streams. max_file_store is the most bytes on disk. When it is reached,
-# workers wait, and submissions are refused. Streams keep messages for a week by
+# The streams. max_file_store is the most bytes on disk of all tenants. Each
+# tenant has its part. When that is full, its workers wait, and its submissions
+# are refused. Streams keep messages for a week by
 # default: see axe provision --max-age. sync_interval: always makes each
 # acknowledged write survive a power cut, for some 0.3 ms a write.
 jetstream {
   store_dir: {{printf "%q" .StoreDir}}
-  max_file_store: {{.MaxStore}}
+  max_file_store: {{.ServerStore}}
   sync_interval: always
 }
 
@@ -62,16 +63,23 @@ resolver_preload: {
   {{.Guests.Public}}: {{.Guests.JWT}}
   # {{.Sys.Name}}: for the operators of the server itself
   {{.Sys.Public}}: {{.Sys.JWT}}
+
+  include {{printf "%q" .Tenants}}
 }
 `))
+
+// tenantsHead is the file of tenants while there is none.
+const tenantsHead = `# More tenants of this system, made by axe auth tenant add: two accounts each, of
+# its streams and of its submitters. After a change: nats-server --signal reload.
+`
 
 // conf returns the text of a template, filled with the system.
 func (s *system) conf(text *template.Template) ([]byte, error) {
 	var b bytes.Buffer
 	err := text.Execute(&b, struct {
 		Config
-		Accounts, Operator string
-		Main, Guests, Sys  account
-	}{s.Config, AccountsFile, s.operatorJWT, s.main, s.guests, s.sys})
+		Accounts, Tenants, Operator string
+		Main, Guests, Sys           account
+	}{s.Config, AccountsFile, TenantsFile, s.operatorJWT, s.main, s.guests, s.sys})
 	return bytes.TrimSpace(b.Bytes()), err
 }

@@ -7,8 +7,10 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
+	"os"
 	"path/filepath"
 	"time"
 )
@@ -83,4 +85,29 @@ func writePair(certFile, keyFile string, cert []byte, key *ecdsa.PrivateKey) err
 		return err
 	}
 	return writeFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+}
+
+// hostsOf returns the names and addresses of a server in a certificate, a PEM
+// file.
+func hostsOf(file string) ([]string, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(content)
+	if block == nil {
+		return nil, errors.New("not a PEM file")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	hosts := cert.DNSNames
+	for _, ip := range cert.IPAddresses {
+		hosts = append(hosts, ip.String())
+	}
+	if len(hosts) == 0 {
+		return nil, errors.New("it has no names")
+	}
+	return hosts, nil
 }

@@ -20,12 +20,12 @@ func authCommand() *cobra.Command {
 need:
 
 ` + roleLines() + `
-init makes a new NATS system with a user for each role. plan prints the
-permissions for a system that exists. check tries them with a user's
-credentials.`,
+init makes a new NATS system with a user for each role. tenant adds a bus of its
+own to it, for other people. plan prints the permissions for a system that
+exists. check tries them with a user's credentials.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(authInitCommand(), authPlanCommand(), busCommand(authCheckCommand))
+	cmd.AddCommand(authInitCommand(), authTenantCommand(), authPlanCommand(), busCommand(authCheckCommand))
 	return cmd
 }
 

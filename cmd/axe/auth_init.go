@@ -11,6 +11,7 @@ import (
 
 	"github.com/axebus/axe/bus/auth"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/internal/roles"
 )
 
 // authInit is axe auth init.
@@ -20,6 +21,7 @@ type authInit struct {
 	listen    string
 	store     string
 	maxStore  cli.Size
+	room      cli.Size
 	cert, key string
 	contexts  string
 }
@@ -49,6 +51,8 @@ and neither the server nor its clients need them.`,
 	flags.StringVar(&i.listen, "listen", "127.0.0.1:4222", "address of the server")
 	flags.StringVar(&i.store, "store", "", "directory of the server's streams (default DIR/jetstream)")
 	flags.Var(&i.maxStore, "max-store", "most bytes of the streams on disk")
+	flags.Var(&i.room, "server-store",
+		"most bytes of the streams of all tenants, which axe auth tenant adds (default --max-store)")
 	flags.StringVar(&i.cert, "server-cert", "", "certificate of your own, a PEM file, instead of a new authority")
 	flags.StringVar(&i.key, "server-key", "", "key of that certificate")
 	flags.StringVar(&i.contexts, "contexts", "axe", `beginning of the names of the contexts, "" for none`)
@@ -63,6 +67,9 @@ func (i *authInit) run(cmd *cobra.Command, dir string) error {
 	}
 	if i.maxStore <= 0 {
 		return cli.Usage("--max-store must be positive, got %s", &i.maxStore)
+	}
+	if i.room != 0 && i.room < i.maxStore {
+		return cli.Usage("--server-store must be at least --max-store, got %s and %s", &i.room, &i.maxStore)
 	}
 	host, _, err := net.SplitHostPort(i.listen)
 	if err != nil {
@@ -87,7 +94,7 @@ func (i *authInit) run(cmd *cobra.Command, dir string) error {
 	}
 	c := auth.Config{
 		Dir: dir, Account: "AXE", Users: users, Listen: i.listen, Hosts: i.hosts, CertFile: i.cert, KeyFile: i.key,
-		StoreDir: i.store, MaxStore: int64(i.maxStore), MaxPayload: 8 << 20,
+		StoreDir: i.store, MaxStore: int64(i.maxStore), ServerStore: int64(i.room), MaxPayload: 8 << 20,
 	}
 	if err := auth.Make(c); err != nil {
 		return cli.Fail(cli.CodeConfig, err)
@@ -113,20 +120,41 @@ func (i *authInit) writeContexts(c auth.Config) error {
 	if err != nil {
 		return err
 	}
-	dir, err := filepath.Abs(c.Dir)
+	ca := ""
+	if c.CertFile == "" {
+		ca = filepath.Join(c.Dir, auth.CAFile)
+	}
+	return contexts{i.contexts, url, ca, c.Dir}.write(c.Users)
+}
+
+// contexts are those of the nats CLI for the users of one account.
+type contexts struct {
+	// beginning is that of their names.
+	beginning string
+	url       string
+	// ca is the file of the authority, or empty.
+	ca string
+	// dir has the users' creds.
+	dir string
+}
+
+func (c contexts) write(users []roles.User) error {
+	dir, err := filepath.Abs(c.dir)
 	if err != nil {
 		return err
 	}
+	if c.ca != "" {
+		if c.ca, err = filepath.Abs(c.ca); err != nil {
+			return err
+		}
+	}
 	var failed []error
-	for _, u := range c.Users {
+	for _, u := range users {
 		of := cli.NATSContext{
-			Description: "axe: the user " + u.Name + " of " + dir, URL: url,
+			Description: "axe: the user " + u.Name + " of " + dir, URL: c.url, CA: c.ca,
 			Creds: filepath.Join(dir, auth.CredsFile(u.Name)), InboxPrefix: "_INBOX_" + u.Name,
 		}
-		if c.CertFile == "" {
-			of.CA = filepath.Join(dir, auth.CAFile)
-		}
-		failed = append(failed, of.Write(i.contexts+"-"+u.Name))
+		failed = append(failed, of.Write(c.beginning+"-"+u.Name))
 	}
 	return errors.Join(failed...)
 }
