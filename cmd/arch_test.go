@@ -26,17 +26,18 @@ var allowedImports = map[string][]string{
 	"internal/sdnotify":  {},
 
 	"subjects": {},
+	"secret":   {},
 
 	"provider":               {},
 	"provider/internal/wire": {"provider"},
-	"provider/anthropic":     {"provider", "provider/internal/wire"},
-	"provider/openai":        {"provider", "provider/internal/wire"},
-	"provider/ollama":        {"provider", "provider/internal/wire"},
+	"provider/anthropic":     {"provider", "provider/internal/wire", "secret"},
+	"provider/openai":        {"provider", "provider/internal/wire", "secret"},
+	"provider/ollama":        {"provider", "provider/internal/wire", "secret"},
 	"provider/script":        {"provider", "internal/files", "internal/pause", "github.com/BurntSushi/toml"},
-	"provider/catalog":       {"provider/..."},
+	"provider/catalog":       {"provider/...", "secret"},
 	"provider/providertest":  {"provider", "github.com/google/go-cmp/cmp"},
 
-	"configs":          {"subjects", "internal/files", "github.com/BurntSushi/toml"},
+	"configs":          {"subjects", "secret", "internal/files", "github.com/BurntSushi/toml"},
 	"configs/examples": {},
 
 	"bus": {

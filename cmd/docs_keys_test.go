@@ -296,8 +296,13 @@ func TestConfigurationPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A provider has one of the keys for its key.
 	missing := unset(reflect.ValueOf(g.Providers["openai"]), "Provider")
-	if missing != nil || g.Memory != configs.MemoryOnBus {
+	for _, vendor := range []string{"anthropic", "ollama"} {
+		unused := unset(reflect.ValueOf(g.Providers[vendor]), "Provider")
+		missing = slices.DeleteFunc(missing, func(field string) bool { return !slices.Contains(unused, field) })
+	}
+	if len(missing) > 0 || g.Memory != configs.MemoryOnBus {
 		t.Errorf("unset are %v, want none; memory.store is %s, want %s", missing, g.Memory, configs.MemoryOnBus)
 	}
 	plain, err := load("")
@@ -322,7 +327,9 @@ func TestConfigurationPage(t *testing.T) {
 			})
 		}
 	}
-	checkExample(t, example, keys)
+	const openai = "[providers.openai]"
+	same := strings.NewReplacer("[providers.anthropic]", openai, "[providers.ollama]", openai)
+	checkExample(t, same.Replace(example), keys)
 }
 
 // TestEnvironmentPage: docs/configuration.md names every AXE and NATS variable

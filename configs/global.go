@@ -8,8 +8,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/axebus/axe/internal/files"
+	"github.com/axebus/axe/secret"
 )
 
 // Global is the content of config.toml, the settings of a machine. Every key is
@@ -17,6 +20,8 @@ import (
 //
 //	[providers.openai]
 //	api_key = "sk-…"                   # the environment takes precedence
+//	api_key_file = "openai.key"        # in place of api_key
+//	api_key_command = ["pass", "show", "openai"]
 //	base_url = "https://example.com"
 //	max_concurrent = 8                 # for all workers together; 0: no limit
 //	requests_per_minute = 500
@@ -33,9 +38,9 @@ type Global struct {
 
 	// File is the path that the settings were read from.
 	File string
-	// Exposed reports that the file holds an API key, and that its
-	// permissions let other users read it.
-	Exposed bool
+	// Exposed names files with an API key that other users may read: this
+	// one or an APIKeyFile.
+	Exposed []string
 }
 
 // Provider has the settings of one provider. Empty values leave the choice to
@@ -44,7 +49,14 @@ type Global struct {
 // The rate limits bound the requests of all workers on a bus together, with one
 // API key. 0 stands for no limit.
 type Provider struct {
-	APIKey  string
+	// APIKey is the key itself. At most one of APIKey, APIKeyFile and
+	// APIKeyCommand is set.
+	APIKey secret.Text
+	// APIKeyFile is the absolute path of a file with the key.
+	APIKeyFile string
+	// APIKeyCommand is a program with its arguments that prints the key.
+	APIKeyCommand []string
+
 	BaseURL string
 
 	// IdleTimeout is the time in seconds in which an answer that has begun
@@ -108,7 +120,9 @@ func LoadGlobal(file string) (Global, error) {
 		p := &Provider{IdleTimeout: DefaultIdleTimeout}
 		providers[name] = p
 		table := "providers." + name
-		into[table+".api_key"] = &p.APIKey
+		into[table+".api_key"] = (*string)(&p.APIKey)
+		into[table+".api_key_file"] = &p.APIKeyFile
+		into[table+".api_key_command"] = &p.APIKeyCommand
 		into[table+".base_url"] = &p.BaseURL
 		into[table+".idle_timeout"] = &p.IdleTimeout
 		into[table+".max_concurrent"] = &p.MaxConcurrent
@@ -126,6 +140,7 @@ func LoadGlobal(file string) (Global, error) {
 		p := providers[name]
 		table := "providers." + name
 		if err := cmp.Or(
+			p.placeKey(table, file),
 			checkNumber(table+".idle_timeout", p.IdleTimeout, maxIdleTimeout),
 			checkNumber(table+".max_concurrent", p.MaxConcurrent, math.MaxInt),
 			checkNumber(table+".requests_per_minute", p.RequestsPerMinute, math.MaxInt),
@@ -134,9 +149,42 @@ func LoadGlobal(file string) (Global, error) {
 			return Global{}, doc.locate(err)
 		}
 		g.Providers[name] = *p
-		g.Exposed = g.Exposed || p.APIKey != "" && readableByOthers(file)
+		if p.APIKey != "" && readableByOthers(file) && !slices.Contains(g.Exposed, file) {
+			g.Exposed = append(g.Exposed, file)
+		}
+		if p.APIKeyFile != "" && readableByOthers(p.APIKeyFile) && !slices.Contains(g.Exposed, p.APIKeyFile) {
+			g.Exposed = append(g.Exposed, p.APIKeyFile)
+		}
 	}
 	return g, nil
+}
+
+// placeKey checks that a provider has its key from one place. It makes the path
+// of the key's file absolute: relative paths begin at the directory of
+// config.toml, and ~/ at the home directory.
+func (p *Provider) placeKey(table, config string) *Error {
+	places := 0
+	for _, set := range []bool{p.APIKey != "", p.APIKeyFile != "", len(p.APIKeyCommand) > 0} {
+		if set {
+			places++
+		}
+	}
+	if places > 1 {
+		return invalid(table+".api_key", "a key from two places: set one of api_key, api_key_file and api_key_command")
+	}
+	if len(p.APIKeyCommand) > 0 && p.APIKeyCommand[0] == "" {
+		return invalid(table+".api_key_command", "must begin with a program")
+	}
+	if rest, ok := strings.CutPrefix(p.APIKeyFile, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return invalid(table+".api_key_file", err.Error())
+		}
+		p.APIKeyFile = filepath.Join(home, rest)
+	} else if p.APIKeyFile != "" && !filepath.IsAbs(p.APIKeyFile) {
+		p.APIKeyFile = filepath.Join(filepath.Dir(config), p.APIKeyFile)
+	}
+	return nil
 }
 
 // DefaultGlobal reads the config.toml of ConfigDir. Without a home directory,

@@ -1,7 +1,10 @@
 package configs_test
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +57,64 @@ func TestGlobalRefusesRateLimits(t *testing.T) {
 		_, err := configs.LoadGlobal(write(t, dir, "config.toml", "[providers.openai]\n"+text+"\n"))
 		if err == nil || strings.TrimPrefix(err.Error(), dir+string(filepath.Separator)) != want {
 			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+// TestGlobalKeys: a key is in config.toml or in a file, or a command prints it.
+// Files with keys that others may read are named. Nothing prints the key.
+func TestGlobalKeys(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	file := write(t, dir, "config.toml", `
+[providers.openai]
+api_key = "sk-hidden"
+
+[providers.anthropic]
+api_key_file = "anthropic.key"
+
+[providers.ollama]
+api_key_file = "~/ollama.key"
+`)
+	for name, mode := range map[string]os.FileMode{"config.toml": 0o600, "anthropic.key": 0o640, "ollama.key": 0o600} {
+		path := filepath.Join(dir, name)
+		if name != "config.toml" {
+			write(t, dir, name, "key")
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g, err := configs.LoadGlobal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := g.Providers["ollama"].APIKeyFile; got != filepath.Join(dir, "ollama.key") {
+		t.Errorf("the file of a key is %s", got)
+	}
+	if want := []string{filepath.Join(dir, "anthropic.key")}; !slices.Equal(g.Exposed, want) {
+		t.Errorf("exposed files %v, want %v", g.Exposed, want)
+	}
+	shown := fmt.Sprintf("%+v %#v", g, g)
+	if g.Providers["openai"].APIKey.Reveal() != "sk-hidden" || strings.Contains(shown, "sk-hidden") {
+		t.Errorf("the settings print as %+v", g)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if g, err = configs.LoadGlobal(file); err != nil || len(g.Exposed) != 2 {
+		t.Errorf("exposed files %v, error %v, want two files", g.Exposed, err)
+	}
+	for text, want := range map[string]string{
+		"api_key = \"a\"\napi_key_file = \"b\"":           "a key from two places: set one of",
+		"api_key_command = [\"a\"]\napi_key_file = \"b\"": "a key from two places: set one of",
+		"api_key_command = [\"\"]":                        "must begin with a program",
+		"api_key_command = \"pass\"":                      "api_key_command",
+		"api_key_fiel = \"b\"":                            `did you mean "providers.openai.api_key_file"?`,
+	} {
+		_, err := configs.LoadGlobal(write(t, t.TempDir(), "config.toml", "[providers.openai]\n"+text+"\n"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
 }

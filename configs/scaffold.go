@@ -31,7 +31,8 @@ const globalTemplate = `# Settings that all agents on this machine share.
 # Environment variables take precedence over this file: ANTHROPIC_API_KEY,
 # OPENAI_API_KEY, and for each provider AXE_<NAME>_BASE_URL, for example
 # AXE_OLLAMA_BASE_URL. Keep a file with API keys readable by yourself only
-# (chmod 600).
+# (chmod 600). The key may also be in a file of its own (api_key_file), or come
+# from a command (api_key_command).
 
 # [providers.anthropic]
 # api_key = ""

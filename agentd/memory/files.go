@@ -85,10 +85,10 @@ func (f file) update(ctx context.Context, change func(text string) string) error
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("memory: %w", err)
 	}
-	lock := flock.New(path+".lock", flock.SetPermissions(0o644))
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, lockRetryDelay); err != nil {
 		return fmt.Errorf("memory %s: lock: %w", f, cmp.Or(context.Cause(ctx), err))
 	}
@@ -143,7 +143,7 @@ func load(path string, flag int) (text string, mode fs.FileMode, err error) {
 func replace(path, text string, mode fs.FileMode) error {
 	temp := path + ".tmp"
 	_ = os.Remove(temp) // left by a killed writer
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("memory: %w", err)
 	}

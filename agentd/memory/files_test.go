@@ -80,25 +80,25 @@ func TestFilesPaths(t *testing.T) {
 	}
 }
 
-// TestFilesKeepTheirMode: a new file has the mode 644, a new directory 755. A
+// TestFilesKeepTheirMode: a new file has the mode 600, a new directory 700. A
 // mode that a person set stays.
 func TestFilesKeepTheirMode(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "memory")
 	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
 	add(t, log, entry("a", "1"))
 	file := filepath.Join(dir, "one.md")
-	if d, f := mode(t, dir).Perm(), mode(t, file).Perm(); d != 0o755 || f != 0o644 {
-		t.Errorf("the directory has mode %o and the file %o, want 755 and 644", d, f)
+	if d, f := mode(t, dir).Perm(), mode(t, file).Perm(); d != 0o700 || f != 0o600 {
+		t.Errorf("the directory has mode %o and the file %o, want 700 and 600", d, f)
 	}
-	if err := os.Chmod(file, 0o600); err != nil {
+	if err := os.Chmod(file, 0o640); err != nil {
 		t.Fatal(err)
 	}
 	add(t, log, entry("b", "2"), entry("c", "3"))
 	if _, err := log.Trim(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if got := mode(t, file).Perm(); got != 0o600 {
-		t.Errorf("the mode that a person set became %o, want 600", got)
+	if got := mode(t, file).Perm(); got != 0o640 {
+		t.Errorf("the mode that a person set became %o, want 640", got)
 	}
 }
 

@@ -44,6 +44,8 @@ type gc struct {
 	dryRun  bool
 	timeout cli.Seconds
 
+	insecure cli.InsecureConfig
+
 	stdout, stderr io.Writer
 }
 
@@ -58,6 +60,7 @@ func gcCommand() *cobra.Command {
 		},
 	}
 	registerAgents(cmd, &g.agents)
+	g.insecure.Register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&g.model, "model", "", "provider/model, instead of the agent's own (env AXE_MODEL)")
 	flags.BoolVar(&g.all, "all", false, "all agents with memory enabled, one after the other")
@@ -158,7 +161,7 @@ func (g *gc) withCollector(ctx context.Context, fn func(*collector) error) error
 	if err != nil {
 		return err
 	}
-	models, global, err := cli.Models(g.agents, 1, log)
+	models, global, err := cli.Models(g.agents, 1, g.insecure, log)
 	if err != nil {
 		return err
 	}

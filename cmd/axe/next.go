@@ -18,7 +18,7 @@ func printNext(stderr io.Writer, commands ...string) {
 // printNext prints the commands that set the key of a new agent, run the agent
 // and change its file.
 func (a *agentFiles) printNext(stderr io.Writer, agent configs.Agent) error {
-	models, _, err := cli.Models(a.dir, 1, slog.New(slog.DiscardHandler))
+	models, _, err := cli.Models(a.dir, 1, true, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

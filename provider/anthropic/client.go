@@ -1,6 +1,6 @@
 // Package anthropic speaks Anthropic's Messages API: POST {base}/v1/messages.
 //
-//	c := anthropic.New(anthropic.Config{Key: os.Getenv("ANTHROPIC_API_KEY")})
+//	c := anthropic.New(anthropic.Config{Key: secret.Text(os.Getenv("ANTHROPIC_API_KEY"))})
 //	req := &provider.Request{Model: "claude-sonnet-4-5", Messages: messages}
 //	resp, err := c.Send(ctx, req)
 package anthropic
@@ -14,6 +14,7 @@ import (
 
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/internal/wire"
+	"github.com/axebus/axe/secret"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 // Config has the address of the API and the key.
 type Config struct {
 	// Key is required.
-	Key string
+	Key secret.Text
 	// BaseURL is https://api.anthropic.com by default.
 	BaseURL string
 	// HTTP is a new client by default.
@@ -40,7 +41,7 @@ type Client struct{ endpoint *wire.Endpoint }
 
 // New makes a Client. Send returns the errors in cfg.
 func New(cfg Config) *Client {
-	key := strings.TrimSpace(cfg.Key)
+	key := strings.TrimSpace(cfg.Key.Reveal())
 	return &Client{endpoint: wire.New(wire.Config{
 		Name:        "anthropic",
 		Base:        cmp.Or(cfg.BaseURL, defaultBase),

@@ -10,6 +10,7 @@ import (
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/anthropic"
 	"github.com/axebus/axe/provider/providertest"
+	"github.com/axebus/axe/secret"
 )
 
 const key = "sk-ant-test-0123456789"
@@ -19,7 +20,7 @@ func subject() providertest.Subject {
 	return providertest.Subject{
 		Name: "anthropic",
 		New: func(key, base string, hc *http.Client) provider.Provider {
-			return anthropic.New(anthropic.Config{Key: key, BaseURL: base, HTTP: hc})
+			return anthropic.New(anthropic.Config{Key: secret.Text(key), BaseURL: base, HTTP: hc})
 		},
 		URL:       "https://api.anthropic.com/v1/messages",
 		Key:       key,

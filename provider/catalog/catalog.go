@@ -4,8 +4,9 @@
 //
 // Addresses and keys come from the environment variables
 // AXE_<PROVIDER>_BASE_URL and <PROVIDER>_API_KEY. Open reads them each time, so
-// that a new key needs no new Catalog. Missing ones come from Config.Settings.
-// The last choice for an address is the provider's default. No error shows a
+// that a new key needs no new Catalog. Missing ones come from Config.Settings,
+// and a key before that from the file <provider>_api_key of the credentials that
+// systemd gives a service. The last choice for an address is the provider's default. No error shows a
 // key of 8 bytes or more. Open reads a script once.
 //
 //	c := catalog.New(catalog.Config{ScriptDir: "scripts"})
@@ -15,6 +16,7 @@ package catalog
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -31,6 +33,7 @@ import (
 	"github.com/axebus/axe/provider/ollama"
 	"github.com/axebus/axe/provider/openai"
 	"github.com/axebus/axe/provider/script"
+	"github.com/axebus/axe/secret"
 )
 
 // Config has the settings of a Catalog. The zero value opens the models of real
@@ -53,7 +56,15 @@ type Config struct {
 
 // Settings are a machine's settings of one provider.
 type Settings struct {
-	APIKey, BaseURL string
+	// APIKey is the key. Without it the key is in APIKeyFile, or
+	// APIKeyCommand prints it: a program with its arguments, which may take
+	// 10 seconds. The command runs once, and again after the provider has
+	// refused the key. The file is read at each Open.
+	APIKey        secret.Text
+	APIKeyFile    string
+	APIKeyCommand []string
+
+	BaseURL string
 	// IdleTimeout ends a request with an answer that has begun and brings
 	// less than a kilobyte in that time. 0 stands for a minute, and a
 	// negative value for no timeout.
@@ -66,6 +77,8 @@ type Catalog struct {
 	// scripts has each *script.Script read so far, by name.
 	scripts sync.Map
 
+	commands *keyCommands
+
 	mu      sync.Mutex
 	clients map[string]*client
 }
@@ -76,9 +89,17 @@ type client struct {
 	provider.Provider
 }
 
+// send asks without a renewing.
+func (c *client) send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+	if r, ok := c.Provider.(renewing); ok {
+		return r.Provider.Send(ctx, req)
+	}
+	return c.Send(ctx, req)
+}
+
 // settings converts to the Config of each real provider.
 type settings struct {
-	Key     string
+	Key     secret.Text
 	BaseURL string
 	HTTP    *http.Client
 
@@ -93,7 +114,7 @@ func New(cfg Config) *Catalog {
 	if cfg.HTTP == nil {
 		cfg.HTTP = &http.Client{Transport: wire.Transport(cfg.MaxConns)}
 	}
-	return &Catalog{cfg: cfg, clients: map[string]*client{}}
+	return &Catalog{cfg: cfg, commands: newKeyCommands(), clients: map[string]*client{}}
 }
 
 // Open returns the provider of a model, and the model's name without the
@@ -105,12 +126,10 @@ func (c *Catalog) Open(model string) (p provider.Provider, name string, err erro
 		return nil, "", err
 	}
 	switch vendor {
-	case "anthropic":
-		p = c.client(vendor, func(s settings) provider.Provider { return anthropic.New(anthropic.Config(s)) })
-	case "openai":
-		p = c.client(vendor, func(s settings) provider.Provider { return openai.New(openai.Config(s)) })
-	case "ollama":
-		p = c.client(vendor, func(s settings) provider.Provider { return ollama.New(ollama.Config(s)) })
+	case "anthropic", "openai", "ollama":
+		if p, err = c.real(vendor); err != nil {
+			return nil, "", fmt.Errorf("model %q: %w", model, err)
+		}
 	case "script":
 		if p, err = c.script(name); err != nil {
 			return nil, "", fmt.Errorf("model %q: %w", model, err)
@@ -131,20 +150,22 @@ func (c *Catalog) Account(model string) string {
 	if err != nil || vendor == "script" {
 		return ""
 	}
-	s := c.settings(vendor)
-	text := strings.Join([]string{"axe limiter", vendor, strings.TrimRight(s.BaseURL, "/"), s.Key}, "\x00")
+	// A model without a readable key is not asked.
+	s, _ := c.settings(vendor)
+	text := strings.Join([]string{"axe limiter", vendor, strings.TrimRight(s.BaseURL, "/"), s.Key.Reveal()}, "\x00")
 	sum := sha256.Sum256([]byte(text))
 	return vendor + "-" + hex.EncodeToString(sum[:6])
 }
 
 // MissingKey returns the environment variable for the API key of a model, if
 // the model's provider wants a key and there is none. Otherwise it returns "".
+// A key that cannot be read is an error of Open.
 func (c *Catalog) MissingKey(model string) string {
 	vendor, _, err := provider.SplitModel(model)
 	if err != nil || !slices.Contains([]string{"anthropic", "openai"}, vendor) {
 		return ""
 	}
-	if strings.TrimSpace(c.settings(vendor).Key) != "" {
+	if s, err := c.settings(vendor); err != nil || strings.TrimSpace(s.Key.Reveal()) != "" {
 		return ""
 	}
 	return keyVariable(vendor)
@@ -158,7 +179,7 @@ func keyVariable(vendor string) string { return strings.ToUpper(vendor) + "_API_
 // the address is set as this package reads it.
 func (c *Catalog) UnreadAddress(model string) (unread, read string) {
 	vendor, _, err := provider.SplitModel(model)
-	if err != nil || c.settings(vendor).BaseURL != "" {
+	if err != nil || c.baseURL(vendor) != "" {
 		return "", ""
 	}
 	unread = map[string]string{
@@ -173,28 +194,45 @@ func (c *Catalog) UnreadAddress(model string) (unread, read string) {
 func addressVariable(vendor string) string { return "AXE_" + strings.ToUpper(vendor) + "_BASE_URL" }
 
 // settings returns the current settings of a real provider.
-func (c *Catalog) settings(vendor string) settings {
-	configured := c.cfg.Settings[vendor]
+func (c *Catalog) settings(vendor string) (settings, error) {
+	key, err := c.key(vendor)
 	return settings{
-		Key:     cmp.Or(c.cfg.Getenv(keyVariable(vendor)), configured.APIKey),
-		BaseURL: cmp.Or(c.cfg.Getenv(addressVariable(vendor)), configured.BaseURL),
-		HTTP:    c.cfg.HTTP,
-
-		IdleTimeout: configured.IdleTimeout,
-	}
+		Key: key, BaseURL: c.baseURL(vendor), HTTP: c.cfg.HTTP, IdleTimeout: c.cfg.Settings[vendor].IdleTimeout,
+	}, err
 }
 
-// client opens a real provider once, and again after its settings have changed.
-func (c *Catalog) client(vendor string, open func(settings) provider.Provider) provider.Provider {
-	s := c.settings(vendor)
+func (c *Catalog) baseURL(vendor string) string {
+	return cmp.Or(c.cfg.Getenv(addressVariable(vendor)), c.cfg.Settings[vendor].BaseURL)
+}
+
+// real opens a real provider once, and again after its settings have changed.
+func (c *Catalog) real(vendor string) (*client, error) {
+	s, err := c.settings(vendor)
+	if err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	opened, ok := c.clients[vendor]
-	if !ok || opened.settings != s {
-		opened = &client{s, open(s)}
-		c.clients[vendor] = opened
+	if ok && opened.settings == s {
+		return opened, nil
 	}
-	return opened.Provider
+	opened = &client{s, s.open(vendor)}
+	if len(c.cfg.Settings[vendor].APIKeyCommand) > 0 {
+		opened.Provider = renewing{opened.Provider, c, vendor, s.Key}
+	}
+	c.clients[vendor] = opened
+	return opened, nil
+}
+
+func (s settings) open(vendor string) provider.Provider {
+	switch vendor {
+	case "anthropic":
+		return anthropic.New(anthropic.Config(s))
+	case "openai":
+		return openai.New(openai.Config(s))
+	}
+	return ollama.New(ollama.Config(s))
 }
 
 // script reads a script once. Two concurrent callers may both read it.

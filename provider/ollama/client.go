@@ -18,6 +18,7 @@ import (
 
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/internal/wire"
+	"github.com/axebus/axe/secret"
 )
 
 const defaultBase = "http://localhost:11434"
@@ -25,7 +26,7 @@ const defaultBase = "http://localhost:11434"
 // Config has the address of the API.
 type Config struct {
 	// Key is an optional bearer token for a proxy in front of Ollama.
-	Key string
+	Key secret.Text
 	// BaseURL is http://localhost:11434 by default.
 	BaseURL string
 	// HTTP is a new client by default.
@@ -42,7 +43,7 @@ type Client struct{ endpoint *wire.Endpoint }
 // New makes a Client. Send returns the errors in cfg.
 func New(cfg Config) *Client {
 	header := http.Header{}
-	key := strings.TrimSpace(cfg.Key)
+	key := strings.TrimSpace(cfg.Key.Reveal())
 	if key != "" {
 		header.Set("Authorization", "Bearer "+key)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/ollama"
 	"github.com/axebus/axe/provider/providertest"
+	"github.com/axebus/axe/secret"
 )
 
 // subject describes the provider to the conformance suite.
@@ -17,7 +18,7 @@ func subject() providertest.Subject {
 	return providertest.Subject{
 		Name: "ollama",
 		New: func(key, base string, hc *http.Client) provider.Provider {
-			return ollama.New(ollama.Config{Key: key, BaseURL: base, HTTP: hc})
+			return ollama.New(ollama.Config{Key: secret.Text(key), BaseURL: base, HTTP: hc})
 		},
 		URL:         "http://localhost:11434/api/chat",
 		KeyOptional: true,

@@ -1,7 +1,7 @@
 // Package openai speaks OpenAI's Chat Completions API, POST
 // {base}/v1/chat/completions. Many other servers imitate that API.
 //
-//	c := openai.New(openai.Config{Key: os.Getenv("OPENAI_API_KEY")})
+//	c := openai.New(openai.Config{Key: secret.Text(os.Getenv("OPENAI_API_KEY"))})
 //	req := &provider.Request{Model: "gpt-4o", Messages: messages}
 //	resp, err := c.Send(ctx, req)
 package openai
@@ -15,6 +15,7 @@ import (
 
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/internal/wire"
+	"github.com/axebus/axe/secret"
 )
 
 const defaultBase = "https://api.openai.com"
@@ -22,7 +23,7 @@ const defaultBase = "https://api.openai.com"
 // Config has the address of the API and the key.
 type Config struct {
 	// Key is required.
-	Key string
+	Key secret.Text
 	// BaseURL is https://api.openai.com by default. It may end with the /v1
 	// that OpenAI's own SDKs require.
 	BaseURL string
@@ -43,7 +44,7 @@ type Client struct {
 
 // New makes a Client. Send returns the errors in cfg.
 func New(cfg Config) *Client {
-	key := strings.TrimSpace(cfg.Key)
+	key := strings.TrimSpace(cfg.Key.Reveal())
 	base := strings.TrimSuffix(strings.TrimRight(cmp.Or(cfg.BaseURL, defaultBase), "/"), "/v1")
 	return &Client{original: base == defaultBase, endpoint: wire.New(wire.Config{
 		Name:        "openai",

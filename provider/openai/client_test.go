@@ -10,6 +10,7 @@ import (
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/openai"
 	"github.com/axebus/axe/provider/providertest"
+	"github.com/axebus/axe/secret"
 )
 
 const key = "sk-test-0123456789"
@@ -19,7 +20,7 @@ func subject() providertest.Subject {
 	return providertest.Subject{
 		Name: "openai",
 		New: func(key, base string, hc *http.Client) provider.Provider {
-			return openai.New(openai.Config{Key: key, BaseURL: base, HTTP: hc})
+			return openai.New(openai.Config{Key: secret.Text(key), BaseURL: base, HTTP: hc})
 		},
 		URL:       "https://api.openai.com/v1/chat/completions",
 		Key:       key,
@@ -49,7 +50,7 @@ func TestOriginalServerAndCallsWithoutIDs(t *testing.T) {
 		"https://api.openai.com/v1", "https://api.openai.com/v1/",
 	} {
 		recorder := &providertest.Recorder{Status: http.StatusOK, Answer: answer}
-		c := openai.New(openai.Config{Key: key, BaseURL: base, HTTP: &http.Client{Transport: recorder}})
+		c := openai.New(openai.Config{Key: secret.Text(key), BaseURL: base, HTTP: &http.Client{Transport: recorder}})
 		resp, err := c.Send(t.Context(), &provider.Request{Model: "m", MaxTokens: 7})
 		if err != nil {
 			t.Fatal(err)

@@ -61,7 +61,7 @@ type TreeClient struct {
 // them. A file of the same name is replaced. It goes on after an artifact that
 // cannot be written.
 func saveArtifacts(ctx context.Context, t TreeClient, dir string) (n int, failed error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return 0, err
 	}
 	root, err := os.OpenRoot(dir)
@@ -114,7 +114,7 @@ func WriteFile(file string, fill func(io.Writer) error) error {
 // is complete.
 func writeWhole(root *os.Root, name string, fill func(io.Writer) error) error {
 	temp := ".axe-" + bus.NewID()
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

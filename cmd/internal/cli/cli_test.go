@@ -7,8 +7,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -27,6 +30,25 @@ import (
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
+
+// TestSavedFilesArePrivate: other users of the machine cannot read a file that a
+// command saves.
+func TestSavedFilesArePrivate(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.txt")
+	for range 2 { // a new file, and one that is there
+		err := WriteFile(file, func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(file)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the mode is %v, %v, want 600", info.Mode(), err)
+		}
+		if err := os.Chmod(file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // TestCode: each error has its exit code, also if it is wrapped. The code of
 // Fail comes before that of the error in it.

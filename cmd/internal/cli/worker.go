@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -40,6 +41,8 @@ type WorkerFlags struct {
 	// ActiveAgents is the number of agents beyond which the worker pulls
 	// only for those with work. 0 is the default of agentd.
 	ActiveAgents int
+	// Insecure permits files with keys that other users may read.
+	Insecure InsecureConfig
 	// Name names the worker. Empty makes a name of the host and the process
 	// id.
 	Name string
@@ -101,6 +104,7 @@ func (f *WorkerFlags) Register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.ToolSlots, "tool-slots", agentd.DefaultToolSlots, "tools at work at once")
 	cmd.Flags().StringVar(&f.Sandbox, "sandbox", SandboxOn,
 		`"on" holds the agents' commands in a sandbox; "off" gives them all rights of this process`)
+	f.Insecure.Register(cmd)
 }
 
 // Load checks the flags and reads config.toml. It returns an error if Model
@@ -126,7 +130,7 @@ func (f *WorkerFlags) Load(log *slog.Logger) error {
 			(*Seconds)(&f.Timeout), (*Seconds)(&f.Grace))
 	}
 	var err error
-	if f.models, f.global, err = Models(f.Agents, f.Slots, log); err != nil {
+	if f.models, f.global, err = Models(f.Agents, f.Slots, f.Insecure, log); err != nil {
 		return err
 	}
 	if f.Model != "" {
@@ -135,20 +139,45 @@ func (f *WorkerFlags) Load(log *slog.Logger) error {
 	return err
 }
 
+// InsecureConfig is the flag --insecure-config.
+type InsecureConfig bool
+
+// Register adds the flag to a command.
+func (i *InsecureConfig) Register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar((*bool)(i), "insecure-config", false,
+		"take keys from config.toml, or from its api_key_file, though other users may read the file")
+}
+
+// check refuses files with keys that other users may read.
+func (i *InsecureConfig) check(global configs.Global, log *slog.Logger) error {
+	for _, file := range global.Exposed {
+		if !*i {
+			return Fail(CodeConfig, fmt.Errorf("%s holds an API key and other users may read it: chmod 600 %s, or "+
+				"give --insecure-config", file, file))
+		}
+		log.Warn("other users may read a file with an API key", slog.String(keyFile, file))
+	}
+	return nil
+}
+
 // Models returns the models of this machine's config.toml and environment. It
-// logs a warning if other users may read a config.toml with an API key.
-func Models(agents string, slots int, log *slog.Logger) (*catalog.Catalog, configs.Global, error) {
+// refuses files with keys that other users may read, unless insecure is set.
+func Models(
+	agents string, slots int, insecure InsecureConfig, log *slog.Logger,
+) (*catalog.Catalog, configs.Global, error) {
 	global, err := configs.DefaultGlobal()
 	if err != nil {
 		return nil, global, err
 	}
-	if global.Exposed {
-		log.Warn("config.toml holds an API key and other users may read it: chmod 600",
-			slog.String(keyFile, global.File))
+	if err := insecure.check(global, log); err != nil {
+		return nil, global, err
 	}
 	settings := make(map[string]catalog.Settings, len(global.Providers))
 	for name, p := range global.Providers {
-		settings[name] = catalog.Settings{APIKey: p.APIKey, BaseURL: p.BaseURL, IdleTimeout: idleTimeout(p)}
+		settings[name] = catalog.Settings{
+			APIKey: p.APIKey, APIKeyFile: p.APIKeyFile, APIKeyCommand: p.APIKeyCommand,
+			BaseURL: p.BaseURL, IdleTimeout: idleTimeout(p),
+		}
 	}
 	slowdown, err := scriptSlowdown()
 	if err != nil {
