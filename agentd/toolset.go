@@ -19,6 +19,7 @@ import (
 	"github.com/axebus/axe/internal/mcpclient"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/internal/toolset"
+	"github.com/axebus/axe/secret"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -161,7 +162,7 @@ func (s *toolsets) follow(ctx context.Context, t *servedToolset) {
 func (t *servedToolset) list(ctx context.Context, log *slog.Logger) (changed bool) {
 	limited, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	tools, err := t.set.Tools(limited)
+	tools, err := toolset.Redacted(t.set, t.def.Secrets).Tools(limited)
 	if err == nil {
 		tools = t.allowed(tools)
 		err = checkListed(tools)
@@ -401,7 +402,7 @@ func (t *servedToolset) actionWith(effect run.ToolEffect, call toolset.Call, a *
 	return action{
 		effect: effect, key: call.Key, maxResult: configs.DefaultMaxResult,
 		use: func(ctx context.Context) (string, error) {
-			r, err := t.set.Call(ctx, call)
+			r, err := toolset.Redacted(t.set, t.def.Secrets).Call(ctx, call)
 			stored, failed := a.storeFiles(ctx, r.Files)
 			for i := range r.Files {
 				if i < len(stored) {
@@ -426,7 +427,7 @@ func setOpener(w *Worker) func(configs.Toolset) (toolset.Set, error) {
 		case configs.ToolsetCommand:
 			return toolset.Commands(def, w.cfg.Sandbox.ofToolset(def)), nil
 		case configs.ToolsetMCP:
-			return mcpclient.Open(def, w.log)
+			return mcpclient.Open(def, secret.NewRedactor(def.Secrets...).Logger(w.log))
 		}
 		return nil, fmt.Errorf("there is no kind of toolset %q", def.Kind)
 	}

@@ -64,7 +64,7 @@ var allowedImports = map[string][]string{
 		"github.com/JohannesKaufmann/html-to-markdown/v2/...", "golang.org/x/net/html",
 	},
 	"internal/toolset": {
-		"agentd/run", "bus", "configs", "internal/sandbox", "github.com/google/jsonschema-go/jsonschema",
+		"agentd/run", "bus", "configs", "internal/sandbox", "secret", "github.com/google/jsonschema-go/jsonschema",
 	},
 	"internal/mcpclient": {
 		"configs", "internal/toolset", "internal/pause", "agentd/run",
@@ -88,7 +88,7 @@ var allowedImports = map[string][]string{
 		"agentd/run", "internal/tool", "internal/builtin", "internal/sandbox", "internal/toolset", "internal/mcpclient",
 		"internal/prompt", "agentd/memory", "internal/ratelimit", "internal/budget", "internal/metrics",
 		"bus",
-		"configs", "provider", "provider/catalog",
+		"configs", "provider", "provider/catalog", "secret",
 		"internal/history", "internal/pause", "internal/presence", "subjects", "golang.org/x/sync/...",
 		"github.com/cespare/xxhash/v2",
 	},

@@ -164,9 +164,10 @@ func resolveServers(a *Agent) *Error {
 		a.Servers[i].Workdir = a.Workdir
 		a.Servers[i].File = a.File
 		a.Servers[i].Digest = a.Digest
-		if err := resolveHeaders("mcp_servers", a.Servers[i].Headers); err != nil {
+		if err := a.Servers[i].resolveHeaders("mcp_servers", a.Servers[i].Headers); err != nil {
 			return err
 		}
+		a.Servers[i].addSecretsOfEnv()
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/axebus/axe/internal/files"
+	"github.com/axebus/axe/secret"
 )
 
 // Toolset is the definition of a toolset, read from its file: tools that agents
@@ -57,6 +58,10 @@ type Toolset struct {
 	// Headers are sent with each request to the URL. Their values have had
 	// ${VARIABLES} of the environment replaced.
 	Headers map[string]string
+	// Secrets are the values of variables in Headers, also in those of
+	// Tools, and the values of variables in Env that are named like a
+	// secret. A worker hides them in results.
+	Secrets []secret.Text
 	// Trust says that the annotations of an MCP server are believed.
 	Trust bool
 	// Service is the name of a NATS micro service.
@@ -421,19 +426,41 @@ func (t *Toolset) resolve(dir string) *Error {
 	if t.Workdir, err = resolvePath(t.Workdir, dir); err != nil {
 		return invalid("workdir", err.Error())
 	}
-	if e := resolveHeaders("headers", t.Headers); e != nil {
+	if e := t.resolveHeaders("headers", t.Headers); e != nil {
 		return e
 	}
 	for name, tool := range t.Tools {
-		if e := resolveHeaders(toml.Key{"tool", name, "headers"}.String(), tool.Headers); e != nil {
+		if e := t.resolveHeaders(toml.Key{"tool", name, "headers"}.String(), tool.Headers); e != nil {
 			return e
 		}
 	}
+	t.addSecretsOfEnv()
 	return nil
 }
 
-// resolveHeaders replaces ${VARIABLES} in the values of headers.
-func resolveHeaders(key string, headers map[string]string) *Error {
+// secretName matches the names of variables and headers that have a secret.
+var secretName = regexp.MustCompile(`(?i)token|key|secret|passw|credential|authorization|cookie`)
+
+// addSecretsOfEnv adds the values of the variables in Env that are named like a
+// secret.
+func (t *Toolset) addSecretsOfEnv() {
+	for _, name := range t.Env {
+		if secretName.MatchString(name) {
+			t.addSecret(os.Getenv(name))
+		}
+	}
+}
+
+func (t *Toolset) addSecret(value string) {
+	if value != "" && !slices.Contains(t.Secrets, secret.Text(value)) {
+		t.Secrets = append(t.Secrets, secret.Text(value))
+	}
+}
+
+// resolveHeaders replaces ${VARIABLES} in the values of headers. The values of
+// the variables are secrets. So is the last word of a header that is named like
+// a secret.
+func (t *Toolset) resolveHeaders(key string, headers map[string]string) *Error {
 	for name, value := range headers {
 		missing := ""
 		headers[name] = variable.ReplaceAllStringFunc(value, func(v string) string {
@@ -441,8 +468,12 @@ func resolveHeaders(key string, headers map[string]string) *Error {
 			if !ok {
 				missing = v[2 : len(v)-1]
 			}
+			t.addSecret(of)
 			return of
 		})
+		if words := strings.Fields(headers[name]); len(words) > 0 && secretName.MatchString(name) {
+			t.addSecret(words[len(words)-1])
+		}
 		if missing != "" {
 			return invalid(key, fmt.Sprintf("%s: the variable %s is not set", name, missing))
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/secret"
 )
 
 // loadToolset writes a toolset's file with a name and a text, and loads it.
@@ -65,6 +66,7 @@ type = "string"
 		Required:    true,
 		Workdir:     filepath.Join(filepath.Dir(got.File), "data"),
 		Headers:     map[string]string{"Authorization": "Bearer s3cret"},
+		Secrets:     []secret.Text{"s3cret"},
 		Tools: map[string]configs.ToolsetTool{"refund": {
 			ToolConfig: configs.ToolConfig{
 				Effect: configs.ToolIdempotent, Timeout: 5 * time.Second, OnUnknown: configs.UnknownFail,
