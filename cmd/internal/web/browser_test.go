@@ -116,7 +116,7 @@ func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 
 // text returns the text of the page, or the error.
 func (b *browser) text() string {
-	ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
 	defer cancel()
 	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.hash + "\n" + document.body.innerText`))
 	if err != nil {

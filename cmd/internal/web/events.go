@@ -18,8 +18,8 @@ const (
 	// beatInterval is the time between two comments on a quiet stream. A
 	// proxy ends a connection that is silent for long.
 	beatInterval = 15 * time.Second
-	// firstTime bounds the wait for the first event of a tree: until then
-	// the answer may be an error. A tree that is not found is an error.
+	// firstTime bounds the wait for the first look at a tree: until then the
+	// answer may be an error. A tree that is not found is an error.
 	firstTime = 3 * time.Second
 	// retryDelay is the time after which a client comes back, in
 	// milliseconds.
@@ -92,16 +92,16 @@ func (s *Server) admitWatcher() error {
 	return nil
 }
 
-// begun waits for the first event of a feed. It returns the error of a tree
-// that cannot be followed.
+// begun waits until a feed has the whole of its tree. It returns the error of a
+// tree that cannot be followed.
 func (s *Server) begun(r *http.Request, f *feed) error {
 	late := time.NewTimer(firstTime)
 	defer late.Stop()
 	for {
 		f.mu.Lock()
-		n, ended, err, changed := len(f.events), f.ended, f.err, f.changed
+		looked, ended, err, changed := f.looked, f.ended, f.err, f.changed
 		f.mu.Unlock()
-		if n > 0 || ended {
+		if looked || ended {
 			return err
 		}
 		select {

@@ -104,8 +104,11 @@ type feed struct {
 	// dirty has the runs that may have changed since their lines were made.
 	dirty []subjects.Path
 	// seen has the reports of the last look, by run.
-	seen  map[subjects.Path]string
-	ended bool
+	seen map[subjects.Path]string
+	// looked says that a look has ended: the lines are those of the tree as
+	// it is, and not of its beginning.
+	looked bool
+	ended  bool
 	// stopped says that the server is about to end, and the tree goes on.
 	stopped bool
 	err     error
@@ -207,21 +210,41 @@ const (
 // and why no worker has the others. A follower that comes late has missed the
 // live events that say so. One look serves all watchers.
 func (f *feed) look(ctx context.Context, c *client.Client, tree subjects.Tree) {
-	f.mu.Lock()
-	first := f.changed
-	f.mu.Unlock()
-	select {
-	case <-first:
-	case <-ctx.Done():
-		return
-	}
 	for {
 		began := time.Now()
-		if s, err := c.Snapshot(ctx, tree); err == nil {
+		if s, err := c.Snapshot(ctx, tree); err == nil && f.reach(ctx, s) {
 			f.observe(s)
 		}
+		f.mu.Lock()
+		f.looked = true
+		f.wake()
+		f.mu.Unlock()
 		if pause.For(ctx, max(lookInterval, lookShare*time.Since(began))) != nil {
 			return
+		}
+	}
+}
+
+// reach waits until the feed has the stored events of a look. It returns false
+// if the feed ends before.
+func (f *feed) reach(ctx context.Context, s *client.Snapshot) bool {
+	stored := 0
+	for _, e := range s.Events {
+		if !e.Live() {
+			stored++
+		}
+	}
+	for {
+		f.mu.Lock()
+		n, ended, changed := len(f.events), f.ended, f.changed
+		f.mu.Unlock()
+		if n >= stored || ended {
+			return !ended
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
 		}
 	}
 }
@@ -231,7 +254,7 @@ func (f *feed) look(ctx context.Context, c *client.Client, tree subjects.Tree) {
 func (f *feed) observe(s *client.Snapshot) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	seen, changed := map[subjects.Path]string{}, false
+	seen := map[subjects.Path]string{}
 	for _, e := range s.Events {
 		path, info := e.Run.Path, f.runs.Run(e.Run.Path)
 		if !e.Live() || !info.Ended.IsZero() || info.Run.Tree.IsZero() ||
@@ -247,12 +270,8 @@ func (f *feed) observe(s *client.Snapshot) {
 		f.tree.Apply(e)
 		f.runs.Apply(e)
 		f.touchUp(path)
-		changed = true
 	}
 	f.seen = seen
-	if changed {
-		f.wake()
-	}
 }
 
 // touchUp marks the lines of a run and of those above it: the reason of a run

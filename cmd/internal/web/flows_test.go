@@ -254,3 +254,86 @@ func TestPageOfThousandRuns(t *testing.T) {
 	b.rows(2)
 	b.sees("part-777")
 }
+
+// TestPageAnswers: each of the twelve questions that the commands answer has its
+// answer on the page, at most three clicks from the list of trees. See
+// cmd/testdata/script/observe.txt for the commands.
+func TestPageAnswers(t *testing.T) {
+	h := newHarness(t)
+	h.serve(httpguard.Tokens{})
+	h.submit("echo", "good morning", "first")
+	h.submit("echo", "good evening", "second")
+	h.submit("bad", "x", "bad1")
+	h.submit("gate", "y", "slow1")
+	next(t, h.gate.asked)
+	h.gate.open <- struct{}{}
+	for _, id := range []string{"first", "second", "bad1", "slow1"} {
+		h.outcome(id)
+	}
+	h.submit("guarded", "pay ann", "held1")
+	h.held("held1")
+	h.submit("lead", "be patient", "hangs")
+	next(t, h.gate.asked)
+	most := func(sort string) string { // the first agent in an order
+		var c counts
+		h.get("/v1/statistics?sort="+sort, &c)
+		return c.Agents[0].Agent
+	}
+	b := h.browse("")
+	firstRow := func(text string) string {
+		return fill("document.querySelector('tbody tr')?.innerText.includes(%s)", []any{text})
+	}
+	for _, q := range []struct {
+		question string
+		clicks   []string
+		sees     []string
+		holds    string
+	}{
+		{"Which trees are there?", nil, []string{"6 trees", "hangs", "held1", "slow1", "bad1", "second", "first"}, ""},
+		{"What does this one do now?", []string{"hangs"}, []string{"gate r-1-1", "asks the model (worker w1"}, ""},
+		{
+			"Why does it hang?",
+			[]string{"hangs"},
+			[]string{"waits for r-1-1 (gate), which asks the model (worker w1, since"},
+			"",
+		},
+		{"What did that agent say?", []string{"first", "echo r "}, []string{"Assistant", "echo: good morning"}, ""},
+		{"What did it cost?", []string{"first"}, []string{"script/echo", "tokens 3 in, 5 out"}, ""},
+		{
+			"Where do two trees part?",
+			[]string{"first", "Compare", "second"},
+			[]string{"They part in 1 place", "good morning", "good evening"},
+			"",
+		},
+		{"Which agent is the slowest?", []string{"Agents", "slowest first"}, nil, firstRow(most("p95"))},
+		{"Which one failed most today?", []string{"Agents", "most failures first"}, nil, firstRow(most("failed"))},
+		{"What is held?", []string{"Held 1"}, []string{"guarded held1 r", "who pays?", "pay ann"}, ""},
+		{"Who has this run in hand?", []string{"hangs", "gate r-1-1"}, []string{"worker w1"}, ""},
+		{
+			"What would be lost if I stop this worker?",
+			[]string{"Workers"},
+			[]string{"No other worker serves", "other workers go on with these runs", "hangs r-1-1"},
+			"",
+		},
+		{"What has no worker taken yet?", []string{"Queued"}, []string{"2 trees", "new1", "new2"}, ""},
+	} {
+		if strings.Contains(q.question, "taken") {
+			h.stopWorker()
+			h.submit("echo", "wait", "new1")
+			h.submit("echo", "wait", "new2")
+		}
+		b.open("#/trees")
+		b.sees("hangs")
+		b.clicks = 0
+		for _, text := range q.clicks {
+			b.click(text)
+		}
+		b.sees(q.sees...)
+		if q.holds != "" {
+			b.until(q.holds)
+		}
+		if b.clicks > 3 {
+			t.Errorf("%s: %d clicks, want at most 3", q.question, b.clicks)
+		}
+	}
+}

@@ -120,6 +120,8 @@ type harness struct {
 	t    *testing.T
 	conn *bus.Conn
 	gate *gate
+	// stopWorker stops the worker of newHarness.
+	stopWorker func()
 	// url is that of the server of serve.
 	url string
 	// token is sent with each request, unless it is empty.
@@ -131,7 +133,7 @@ func newHarness(t *testing.T) *harness {
 	t.Helper()
 	h := &harness{t: t, gate: &gate{make(chan struct{}, 100), make(chan struct{})}}
 	h.open()
-	h.startWorker("w1")
+	h.stopWorker = h.startWorker("w1")
 	return h
 }
 
@@ -171,20 +173,26 @@ func (h *harness) startWorker(name string) (stop func()) {
 		agents = append(agents, a)
 	}
 	models := catalog.New(catalog.Config{ScriptDir: texts})
-	conn := h.conn
-	w, err := agentd.New(conn, agentd.Config{
-		Name: name, Grace: time.Second,
-		Open: func(model string) (provider.Provider, string, error) {
+	return h.startWorkerWith(name, configs.Definitions{Agents: agents},
+		func(model string) (provider.Provider, string, error) {
 			if model == "test/gate" {
 				return h.gate, model, nil
 			}
 			return models.Open(model)
-		},
-	})
+		})
+}
+
+// startWorkerWith is startWorker with other agents and their models.
+func (h *harness) startWorkerWith(
+	name string, all configs.Definitions, open func(model string) (provider.Provider, string, error),
+) (stop func()) {
+	h.t.Helper()
+	conn := h.conn
+	w, err := agentd.New(conn, agentd.Config{Name: name, Grace: time.Second, Open: open})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if err := w.Serve(configs.Definitions{Agents: agents}); err != nil {
+	if err := w.Serve(all); err != nil {
 		h.t.Fatal(err)
 	}
 	stop = h.background(w.Run)
@@ -192,7 +200,7 @@ func (h *harness) startWorker(name string) (stop func()) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	for _, a := range agents {
+	for _, a := range all.Agents {
 		h.until("agent "+a.Name+" is announced", func() bool {
 			_, _, ok, err := dir.Get(h.t.Context(), a.Name)
 			return err == nil && ok
@@ -356,10 +364,16 @@ func (h *harness) root(agent, id string) subjects.Run {
 	return h.conn.Space().Run(a, client.TreeID(id), subjects.Root)
 }
 
-// deadLetter makes a dead letter: a call without headers.
+// deadLetter makes a dead letter of the agent echo.
 func (h *harness) deadLetter(id string) client.DeadLetter {
 	h.t.Helper()
-	r := h.root("echo", id)
+	return h.deadLetterOf("echo", id)
+}
+
+// deadLetterOf makes a dead letter of an agent: a call without headers.
+func (h *harness) deadLetterOf(agent, id string) client.DeadLetter {
+	h.t.Helper()
+	r := h.root(agent, id)
 	m := bus.Message{Subject: r.Call(), Body: []byte(`{"task":"again"}`)}
 	if _, err := h.conn.Write(h.t.Context(), m); err != nil {
 		h.t.Fatal(err)

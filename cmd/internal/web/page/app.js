@@ -35,8 +35,10 @@ function show() {
   document.title = ['Axe', ...at.segments].join(' · ');
   for (const a of document.querySelectorAll('#nav a')) {
     const on = a.dataset.section === section || section === 'tree' && a.dataset.section === 'trees';
-    if (on) a.setAttribute('aria-current', 'page');
-    else a.removeAttribute('aria-current');
+    if (on) {
+      a.setAttribute('aria-current', 'page');
+      a.scrollIntoView({ block: 'nearest', inline: 'center' });
+    } else a.removeAttribute('aria-current');
   }
   main.className = `view-${section}`;
   main.replaceChildren();

@@ -38,14 +38,16 @@ export function agents(main, { segments, query, signal }) {
         ? a.workers.map((w, i) => [i > 0 && ', ', h('a', { href: route(['workers', w]) }, w)])
         : h('span', { class: 'bad' }, 'no worker', a.since && [' since ', time(a.since)],
           a.former?.length > 0 && `; before: ${a.former.join(', ')}`)),
-      h('td', { class: 'num' }, s ? count(s.runs) : ''),
-      h('td', { class: s?.failed ? 'num bad' : 'num' }, s ? count(s.failed) : ''),
-      h('td', { class: 'num' }, s ? span(s.p50_ns / 1e6) : ''), h('td', { class: 'num' }, s ? span(s.p95_ns / 1e6) : ''),
-      h('td', { class: 'num' }, s ? count(s.usage.input_tokens + s.usage.output_tokens) : ''),
+      number('runs', s && count(s.runs)), number('failed', s && count(s.failed), s?.failed ? 'bad' : ''),
+      number('median', s && span(s.p50_ns / 1e6)), number('95 %', s && span(s.p95_ns / 1e6)),
+      number('tokens', s && count(s.usage.input_tokens + s.usage.output_tokens)),
       h('td', { class: 'links' }, h('a', { href: route(['trees'], { agent: a.name }) }, 'Trees'), ' ',
         h('a', { href: route(['submit', a.name]) }, 'New task')))));
   }, 5000, signal);
 }
+
+// number is a cell with a number. A narrow window shows its label.
+const number = (label, text, kind = '') => h('td', { class: `num ${kind}`, 'data-label': text ? label : null }, text);
 
 // workers lists the workers, and tells what each has in hand.
 export function workers(main, { segments, signal }) {

@@ -176,14 +176,22 @@ export function tree(main, { segments, query, signal }) {
       bar.style.width = `max(2px, ${((s.to - s.from) / whole) * 100}%)`;
       track.append(bar);
     }
-    const time_ = h('span', { class: 'track-time' }, span(length(run)),
-      run.status === 'failed' ? h('span', { class: 'bad' }, ` ${firstLine(`${run.kind ?? 'failed'}: ${run.error ?? ''}`, 60)}`) : null,
-      !ended(run) && run.why ? h('span', { class: 'why' }, ` ${firstLine(whyOf(run), 80)}`) : null);
-    const end = ended(run) ? when(run.ended) : now();
-    const at = ((end - range.from) / whole) * 100;
-    if (at > 70) { time_.classList.add('before'); time_.style.right = `${100 - ((when(run.called) - range.from) / whole) * 100}%`; } else time_.style.left = `${at}%`;
-    if (at > 70 && ((when(run.called) - range.from) / whole) < 0.3) { time_.classList.add('inside'); time_.style.right = `${100 - at}%`; }
-    track.append(time_);
+    const from = ((when(run.called) - range.from) / whole) * 100;
+    const to = (((ended(run) ? when(run.ended) : now()) - range.from) / whole) * 100;
+    const room = (text) => ((text.length * 7 + 12) / (axis.lastElementChild?.clientWidth || 600)) * 100;
+    const took = span(length(run));
+    const more = run.status === 'failed' ? `${run.kind ?? 'failed'}: ${run.error ?? ''}` : ended(run) ? '' : whyOf(run) ?? '';
+    let text = `${took} ${firstLine(more, 80)}`.trim();
+    if (to + room(text) > 100 && from < room(text)) text = took;
+    const note = h('span', { class: `track-time ${run.status === 'failed' ? 'bad' : ''}` }, text);
+    // The note stands after the bar, before it, or in it: where it has room.
+    if (to + room(text) <= 100) note.style.left = `${to}%`;
+    else if (from >= room(text)) note.style.right = `${100 - from}%`;
+    else {
+      note.classList.add('inside');
+      note.style.right = `${100 - to}%`;
+    }
+    track.append(note);
     return h('div', { class: 'run-row waterfall' }, label(run), track);
   }
 
@@ -194,7 +202,7 @@ export function tree(main, { segments, query, signal }) {
     const whole = range.to - range.from;
     const steps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 3e4, 6e4, 12e4, 3e5, 6e5, 12e5, 18e5, 36e5, 72e5,
       216e5, 432e5, 864e5, 6048e5];
-    const most = axis.clientWidth > 700 ? 7 : 3;
+    const most = axis.clientWidth > 700 ? 7 : 4;
     const step = steps.find((s) => whole / s <= most) ?? whole;
     const ticks = h('span', { class: 'ticks' });
     for (let t = 0; t <= whole; t += step) {
@@ -317,6 +325,7 @@ export function tree(main, { segments, query, signal }) {
   showRun();
   showArtifacts();
   rows.el.focus({ preventScroll: true });
+  window.addEventListener('resize', later, { signal });
   const clockTimer = setInterval(() => { if (!over && runs.size > 0 && !document.hidden) draw(); }, 1000);
   signal.addEventListener('abort', () => {
     clearInterval(clockTimer);

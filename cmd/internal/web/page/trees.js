@@ -96,7 +96,7 @@ function treeRow(t) {
     h('span', { class: 'c-status' }, badge(t.status)),
     h('span', { class: 'c-tree' }, h('b', null, t.agent), ' ', h('span', { class: 'dim mono' }, t.tree)),
     h('span', { class: 'c-task' }, h('span', { class: 'cut' }, firstLine(t.task)),
-      why && h('span', { class: `cut why ${t.status === 'failed' ? 'bad' : ''}` }, firstLine(why, 240))),
+      why && h('span', { class: `cut small ${t.status === 'failed' ? 'bad' : 'why'}` }, firstLine(why, 240))),
     h('span', { class: 'c-runs num' }, `${t.done}/${t.runs}`),
     h('span', { class: 'c-tokens num' }, count(tokens(t))),
     h('span', { class: 'c-took num' }, span(took)),
