@@ -84,6 +84,9 @@ type Event struct {
 	// Deadline is the deadline of the run, for Called. It is zero if the
 	// call has no readable deadline.
 	Deadline time.Time
+	// Traceparent is the W3C trace context of the submitter, for Called.
+	// It is not checked.
+	Traceparent string
 	// Entry is the log entry of the turn, for Answered, BecameIdle, Held,
 	// Approved and Denied.
 	Entry run.Entry

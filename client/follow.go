@@ -163,6 +163,7 @@ func (t *tail) apply(ctx context.Context, m bus.Stored) error {
 	delete(t.stalls.asking, at.Run.Path) // the request is over, or out of date
 	for _, e := range t.fold.Apply(at, meta, message) {
 		if e.Kind == Called {
+			e.Traceparent = m.Header.Get(subjects.HeaderTraceparent)
 			deadline, err := subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline))
 			if err == nil {
 				e.Deadline = deadline.Add(meta.Shift)

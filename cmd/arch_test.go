@@ -79,7 +79,12 @@ var allowedImports = map[string][]string{
 	"internal/ratelimit": {"bus", "internal/pause", "provider"},
 	"internal/budget":    {"subjects", "bus", "internal/pause"},
 	"internal/presence":  {"subjects", "bus", "agentd/run", "internal/pause"},
-	"internal/metrics":   {"bus", "agentd/run", "provider", "github.com/prometheus/client_golang/..."},
+	"internal/trace":     {"subjects"},
+	"internal/otlp": {
+		"agentd/run", "client", "internal/trace", "provider", "subjects", "go.opentelemetry.io/proto/otlp/...",
+		"google.golang.org/protobuf/proto",
+	},
+	"internal/metrics": {"bus", "agentd/run", "provider", "github.com/prometheus/client_golang/..."},
 	"client": {
 		"bus", "subjects", "agentd/run", "internal/archive", "internal/history", "internal/pause", "internal/presence",
 		"provider", "golang.org/x/sync/...",
@@ -136,6 +141,7 @@ var allowedImports = map[string][]string{
 		"cmd/internal/cli",
 		"cmd/internal/web",
 		"cmd/internal/bench",
+		"golang.org/x/sync/errgroup",
 		"golang.org/x/term",
 		"github.com/lmittmann/tint",
 		"github.com/spf13/cobra",

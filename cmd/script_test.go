@@ -77,7 +77,8 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end,
 			"bus": startBus, "guarded": startGuarded, "configured": startConfigured,
-			"publish": publish, "delete": deleteStored, "purge": purge,
+			"collector": startCollector,
+			"publish":   publish, "delete": deleteStored, "purge": purge,
 			"called": called, "ended": ended, "held": held, "word": word,
 			"freeport": freePort, "model": startModel, "asked": asked, "keep": keep,
 		},

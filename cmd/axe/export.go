@@ -47,6 +47,7 @@ Exit codes: 0 exported, 1 the bus could not be read, 2 usage or an unknown id.`,
 		},
 	}
 	x.session.Register(cmd)
+	cmd.AddCommand(exportOTelCommand(&x.session))
 	return cmd
 }
 

@@ -111,6 +111,7 @@ func (r Role) Permissions(s Scope) Permissions {
 	case Observer:
 		b.read()
 		b.status()
+		b.traces()
 		b.subscribe(s.Space.LiveAll())
 	case Operator:
 		b.read()
@@ -206,6 +207,14 @@ func (b *builder) read() {
 	b.api(b.objects(), "STREAM.INFO", "STREAM.MSG.GET", "DIRECT.GET")
 	b.api(b.bucket("AGENTS"), "STREAM.INFO", "DIRECT.GET", "DIRECT.GET >")
 	b.api(b.bucket("WORKERS"), "STREAM.INFO", "DIRECT.GET")
+}
+
+// traces permits axe export otel its consumer.
+func (b *builder) traces() {
+	for _, s := range b.runs() {
+		b.api(s, "CONSUMER.CREATE otel", "CONSUMER.INFO otel", "CONSUMER.MSG.NEXT otel")
+		b.publish("$JS.ACK." + s + ".otel.>")
+	}
 }
 
 // follow permits a watch of a bucket, by a consumer without a name.
