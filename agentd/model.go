@@ -11,6 +11,8 @@ import (
 	"github.com/axebus/axe/internal/metrics"
 	"github.com/axebus/axe/internal/ratelimit"
 	"github.com/axebus/axe/internal/tool"
+	"github.com/axebus/axe/internal/trace"
+	"github.com/axebus/axe/internal/traceparent"
 	"github.com/axebus/axe/provider"
 )
 
@@ -226,7 +228,7 @@ func (x *execution) attempt(
 	slow := time.AfterFunc(progressDelay, func() { w.publishProgress(ctx, r, progress) })
 	defer slow.Stop()
 	began := time.Now()
-	resp, err := send(ctx, x, p, req)
+	resp, err := send(traced(ctx, x, trace.Chat(r.Path, progress.Turn)), x, p, req)
 	took := time.Since(began)
 	x.cost.time += took
 	x.cost.unstored = 0
@@ -240,6 +242,20 @@ func (x *execution) attempt(
 	})
 	x.logModelCall(ctx, resp, err, took)
 	return resp, err
+}
+
+// traced returns the context of the requests of a run in a span. They have the
+// trace of the submitter, if it named one.
+func traced(ctx context.Context, x *execution, in trace.SpanID) context.Context {
+	given := x.header.Traceparent
+	if given == "" {
+		return ctx
+	}
+	c := trace.Of(x.run.Tree, given)
+	if c.Parent == (trace.SpanID{}) {
+		return ctx // it is malformed
+	}
+	return traceparent.With(ctx, c.Header(in))
 }
 
 // logModelCall logs a request to the model.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/traceparent"
 	"github.com/axebus/axe/provider"
 )
 
@@ -32,6 +33,8 @@ type modelRequest struct {
 	// ended is the time of the request's end; zero while it is in flight.
 	ended time.Time
 	err   error
+	// traceparent is the trace context of the request, "" for none.
+	traceparent string
 }
 
 // text is the first user message.
@@ -62,6 +65,7 @@ type workerModel struct {
 // name.
 func (m workerModel) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
 	r := &modelRequest{Request: req, agent: m.agent, worker: m.worker, turn: turnOf(req), began: time.Now()}
+	r.traceparent = traceparent.Of(ctx)
 	m.h.mu.Lock()
 	m.h.asks = append(m.h.asks, r)
 	answer := m.h.models[m.agent]

@@ -18,6 +18,7 @@ import (
 	"github.com/axebus/axe/internal/text"
 	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/internal/toolset"
+	"github.com/axebus/axe/internal/trace"
 	"github.com/axebus/axe/provider"
 )
 
@@ -346,7 +347,7 @@ func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 		w.publishProgress(ctx, addr, run.Progress{Event: run.ProgressRunning, Turn: 1, Worker: w.cfg.Name})
 	})
 	r.began = time.Now()
-	output, err := r.use(timed)
+	output, err := r.use(traced(timed, x, trace.Tool(x.run.Path)))
 	ended := context.Cause(timed)
 	r.noteError(err)
 	lost := errors.Is(err, sandbox.ErrLost) || errors.Is(err, toolset.ErrLost)

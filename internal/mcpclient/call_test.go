@@ -14,6 +14,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/toolset"
+	"github.com/axebus/axe/internal/traceparent"
 )
 
 // TestCall: a server gets the arguments of a call, byte for byte, and its key.
@@ -28,6 +29,11 @@ func TestCall(t *testing.T) {
 		}
 		if got := callText(t, s, "echo", ""); got != "{} tree.r-1-0" {
 			t.Errorf("text without arguments: %s, want {} tree.r-1-0", got)
+		}
+		traced := traceparent.With(t.Context(), "00-1-2-01")
+		r, err := s.Call(traced, toolset.Call{Tool: "echo", Key: "tree.r-1-0"})
+		if want := "{} tree.r-1-0 in 00-1-2-01"; err != nil || r.Text != want {
+			t.Errorf("text of a call in a trace: %s, error %v; want %s", r.Text, err, want)
 		}
 		if s.connections != 1 {
 			t.Errorf("%d connections, want 1", s.connections)

@@ -183,7 +183,11 @@ func testServer() *mcp.Server { return serverWith(nil) }
 func serverWith(o *mcp.ServerOptions) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, o)
 	s.AddTool(tool("echo"), func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return textResult(fmt.Sprintf("%s %v", req.Params.Arguments, req.Params.Meta[KeyMeta])), nil
+		text := fmt.Sprintf("%s %v", req.Params.Arguments, req.Params.Meta[KeyMeta])
+		if given, ok := req.Params.Meta["traceparent"]; ok {
+			text += fmt.Sprintf(" in %v", given)
+		}
+		return textResult(text), nil
 	})
 	s.AddTool(tool("env"), func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		dir, err := os.Getwd()

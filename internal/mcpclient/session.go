@@ -14,6 +14,7 @@ import (
 
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/internal/toolset"
+	"github.com/axebus/axe/internal/traceparent"
 )
 
 // KeyMeta is the field of _meta in which a server finds the key of a call. The
@@ -156,6 +157,9 @@ func (c *session) call(ctx context.Context, call toolset.Call) (json.RawMessage,
 	c.describe(ctx)
 	ctx = c.mayMakeTask(ctx, call.Tool)
 	params := mcp.CallToolParams{Meta: mcp.Meta{KeyMeta: call.Key}, Name: call.Tool, Arguments: call.Arguments}
+	if value := traceparent.Of(ctx); value != "" {
+		params.Meta[traceparent.Name] = value
+	}
 	if f := call.Filled; f != nil {
 		answers, err := responses(f)
 		if err != nil {

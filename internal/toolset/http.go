@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/traceparent"
 )
 
 // HTTP returns the toolset of a file of the kind http. Each call of a tool is a
@@ -130,6 +131,7 @@ func (s *httpSet) request(ctx context.Context, tool configs.ToolsetTool, c Call)
 		}
 	}
 	req.Header.Set("Idempotency-Key", c.Key)
+	traceparent.Set(ctx, req.Header)
 	return req, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/traceparent"
 )
 
 // Headers of a request to a service. Nats-Msg-Id and Axe-Key have the key of
@@ -127,7 +128,11 @@ func (s *natsSet) Call(ctx context.Context, c Call) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	reply, err := bus.Request(ctx, s.conn, subject, map[string]string{headerMsgID: c.Key, headerKey: c.Key}, body)
+	headers := map[string]string{headerMsgID: c.Key, headerKey: c.Key}
+	if value := traceparent.Of(ctx); value != "" {
+		headers[traceparent.Name] = value
+	}
+	reply, err := bus.Request(ctx, s.conn, subject, headers, body)
 	switch {
 	case errors.Is(err, bus.ErrNoResponder), ctx.Err() != nil:
 		return Result{}, err

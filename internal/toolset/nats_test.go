@@ -13,6 +13,7 @@ import (
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/internal/toolset"
+	"github.com/axebus/axe/internal/traceparent"
 )
 
 // connect starts a NATS server. It returns the connection of a worker, and one
@@ -98,7 +99,7 @@ func TestNATSSubject(t *testing.T) {
 	}
 	if _, err := nc.Subscribe(
 		"orders.*.get",
-		func(m *nats.Msg) { _ = m.Respond([]byte(m.Subject + string(m.Data))) },
+		func(m *nats.Msg) { _ = m.Respond([]byte(m.Subject + string(m.Data) + m.Header.Get("traceparent"))) },
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -111,6 +112,10 @@ func TestNATSSubject(t *testing.T) {
 	r, err := set.Call(t.Context(), callOf(`{"id":"7","more":1}`))
 	if err != nil || r.Text != `orders.7.get{"more":1}` {
 		t.Errorf("call of act: got %q, error %v; want the subject and the other arguments", r.Text, err)
+	}
+	r, err = set.Call(traceparent.With(t.Context(), "00-1-2-01"), callOf(`{"id":"7"}`))
+	if want := `orders.7.get{}00-1-2-01`; err != nil || r.Text != want {
+		t.Errorf("call in a trace: got %q, error %v; want %q", r.Text, err, want)
 	}
 	for _, id := range []string{"", "a.b", "*", ">", "a b"} {
 		if _, err := set.Call(t.Context(), callOf(`{"id":"`+id+`"}`)); err == nil {

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/axebus/axe/internal/traceparent"
 	"github.com/axebus/axe/provider"
 )
 
@@ -131,6 +132,7 @@ func (e *Endpoint) request(ctx context.Context, in any) (*http.Request, error) {
 		return nil, e.fail(provider.BadRequest, 0, "the request is malformed: "+err.Error(), err)
 	}
 	req.Header = e.header.Clone()
+	traceparent.Set(ctx, req.Header)
 	return req, nil
 }
 

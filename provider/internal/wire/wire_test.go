@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/axebus/axe/internal/traceparent"
 	"github.com/axebus/axe/provider"
 )
 
@@ -149,6 +150,25 @@ func TestBodyIsClosed(t *testing.T) {
 		_, err := New(cfg).Post(t.Context(), nil, nil)
 		if err == nil || !body.closed {
 			t.Errorf("status %d: got %v, closed %t; want an error and a closed body", status, err, body.closed)
+		}
+	}
+}
+
+// TestTrace: a request carries the trace of its context, and no other one does.
+func TestTrace(t *testing.T) {
+	for _, want := range []string{"", "00-1-2-01"} {
+		ctx := t.Context()
+		if want != "" {
+			ctx = traceparent.With(ctx, want)
+		}
+		got := "none was sent"
+		answers := roundTripper(func(r *http.Request) (*http.Response, error) {
+			got = strings.Join(r.Header.Values("traceparent"), ",")
+			return nil, errors.New("seen")
+		})
+		cfg := Config{Base: "http://host", KeyOptional: true, HTTP: &http.Client{Transport: answers}}
+		if _, err := New(cfg).Post(ctx, nil, nil); err == nil || got != want {
+			t.Errorf("the request has the traceparent %q, error %v; want %q", got, err, want)
 		}
 	}
 }
