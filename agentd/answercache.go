@@ -130,7 +130,7 @@ func send(ctx context.Context, x *execution, p provider.Provider, req *provider.
 	key := newAnswerKey(x.run, x.nextTurn(), req)
 	if w.conn.Health.Restored(x.run.Partition(), answersPeriod) {
 		if resp := recall(ctx, w, key); resp != nil {
-			w.log.DebugContext(ctx, "answer known from before the restore", slog.String(keyRun, x.run.String()),
+			w.log.DebugContext(ctx, "answer known from before the restore", runAttr(x.run),
 				slog.Int(keyTurn, x.nextTurn()))
 			return resp, nil
 		}

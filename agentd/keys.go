@@ -33,7 +33,6 @@ const (
 	keyProblem     = "problem"
 	keyPath        = "path"
 	keyRemoved     = "removed"
-	keyRun         = "run"
 	keyMaxEntries  = "max_entries"
 	keyPID         = "pid"
 	keyRuns        = "runs"

@@ -134,6 +134,6 @@ func TestLogOfAnAnswerOverTheLimit(t *testing.T) {
 			t.Fatalf("outcome %s, want a failure", o.Status)
 		}
 		h.expectLines(lines(), `level=WARN msg="tree ended" tree=`+r.Tree.String()+
-			` agent=leaf status=failed kind=error`)
+			` agent=leaf path=r status=failed kind=error`)
 	})
 }

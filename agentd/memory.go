@@ -59,7 +59,7 @@ func (r *loadedRun) memoryEntry(o run.Outcome) memory.Entry {
 
 // notRemembered logs that a run is missing from its agent's memory.
 func (x *execution) notRemembered(ctx context.Context, err error) {
-	x.w.log.WarnContext(ctx, "run not remembered", slog.String(keyRun, x.run.String()), slog.Any(keyError, err))
+	x.w.log.WarnContext(ctx, "run not remembered", runAttr(x.run), slog.Any(keyError, err))
 }
 
 // rememberAgain does the work of a worker that died between the outcome and the

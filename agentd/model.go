@@ -263,7 +263,7 @@ func (x *execution) logModelCall(ctx context.Context, resp *provider.Response, e
 	if !x.w.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
-	log := x.w.log.With(slog.String(keyRun, x.run.String()), slog.Int(keyTurn, x.nextTurn()),
+	log := x.w.log.With(runAttr(x.run), slog.Int(keyTurn, x.nextTurn()),
 		slog.String(keyModel, x.start.Model), slog.Int64(keyMS, took.Milliseconds()))
 	if err != nil {
 		log.DebugContext(ctx, "model call failed", slog.Any(keyError, err))

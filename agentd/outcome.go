@@ -112,7 +112,7 @@ func (w *Worker) publishOutcome(
 	if subjects.IsInbox(to.inbox) {
 		if err := w.conn.PublishEphemeral(to.inbox, body); err != nil {
 			w.log.WarnContext(ctx, "reply to an inbox failed",
-				slog.String(keyRun, to.run.String()), slog.Any(keyError, err))
+				runAttr(to.run), slog.Any(keyError, err))
 		}
 	}
 	return o, res, nil

@@ -107,8 +107,8 @@ func (w *Worker) warnUnserved(ctx context.Context, called subjects.Run) {
 		s, err := w.registry.Serving(ctx, called.Agent.String())
 		if err == nil && s.Unserved() {
 			w.checks.unserved(called.Agent, time.Now())
-			w.log.WarnContext(ctx, "no worker serves agent: its runs wait", slog.String(keyAgent, s.Agent),
-				slog.String(keyRun, called.String()), slog.String(keyFormer, strings.Join(s.Former, ",")),
+			w.log.WarnContext(ctx, "no worker serves agent: its runs wait", runAttr(called),
+				slog.String(keyFormer, strings.Join(s.Former, ",")),
 				slog.Time(keySince, s.Since))
 		}
 	})
@@ -129,9 +129,9 @@ func (x *execution) logTakeover(ctx context.Context) {
 			return
 		}
 		w.cfg.Metrics.TookOver(string(last.Cause))
-		w.log.InfoContext(ctx, "run handed on", append(addressAttrs(r), slog.Int(keyTurn, turn),
+		w.log.InfoContext(ctx, "run handed on", runAttr(r), slog.Int(keyTurn, turn),
 			slog.String(keyFrom, last.Worker), slog.String(keyCause, string(last.Cause)),
-			slog.Int64(keyMS, last.AskedMS), slog.Int(keyCount, deliveries))...)
+			slog.Int64(keyMS, last.AskedMS), slog.Int(keyCount, deliveries))
 		return
 	}
 	stored := x.t.Time.Add(x.clock().Shift(x.t.Stored))
@@ -146,8 +146,8 @@ func (x *execution) logTakeover(ctx context.Context) {
 		}
 		w.cfg.Metrics.TookOver(metrics.CauseLost)
 		after := w.conn.Clocks.Now().Sub(lost[0].At).Round(time.Millisecond)
-		w.log.InfoContext(ctx, "run taken over", append(addressAttrs(r), slog.Int(keyTurn, turn),
+		w.log.InfoContext(ctx, "run taken over", runAttr(r), slog.Int(keyTurn, turn),
 			slog.String(keyFrom, strings.Join(names, ",")), slog.Duration(keyAfter, after),
-			slog.Int(keyCount, deliveries))...)
+			slog.Int(keyCount, deliveries))
 	})
 }

@@ -110,8 +110,8 @@ func TestWorkerFoundGone(t *testing.T) {
 			`level=WARN msg="no worker serves agent any more" agent=leaf`)
 		waiting := h.submit("lead", "go again")
 		time.Sleep(2 * time.Second)
-		h.expectLines(lines(), `level=WARN msg="no worker serves agent: its runs wait" agent=leaf run=`+
-			h.child(waiting, "leaf", 0).String()+` former=two,early`)
+		h.expectLines(lines(), `level=WARN msg="no worker serves agent: its runs wait" tree=`+waiting.Tree.String()+
+			` agent=leaf path=r-1-0 former=two,early`)
 		logThree, linesThree := storyLog(slog.LevelInfo)
 		h.startWorker("three", workerOptions{Config: agentd.Config{Log: logThree}, agents: leaf})
 		h.expectCompleted(r, "c0=done")

@@ -30,7 +30,7 @@ func (w *Worker) publishProgress(ctx context.Context, r subjects.Run, p run.Prog
 		err = w.conn.PublishEphemeral(r.Progress(), body)
 	}
 	if err != nil {
-		w.log.DebugContext(ctx, "progress not published", slog.String(keyRun, r.String()), slog.Any(keyError, err))
+		w.log.DebugContext(ctx, "progress not published", runAttr(r), slog.Any(keyError, err))
 	}
 }
 

@@ -17,7 +17,7 @@ var errNoCall = errors.New("the run has no call")
 func failRemoved(ctx context.Context, w *Worker, t *trigger, lost error) error {
 	r := t.at.Run
 	w.log.ErrorContext(ctx, "run lost by removal",
-		slog.String(keyRun, r.String()), slog.Uint64(keySeq, t.Seq), slog.Any(keyError, lost))
+		runAttr(r), slog.Uint64(keySeq, t.Seq), slog.Any(keyError, lost))
 	const text = "%v: the beginning of the run is not on the stream any more"
 	return failUnread(ctx, w, r, run.Failure(run.KindError, text, run.ErrRemoved))
 }

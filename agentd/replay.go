@@ -45,7 +45,7 @@ func claim(ctx context.Context, x *execution) (result, error) {
 	kept, err := x.w.registry.Kept(ctx, x.w.cfg.Name, x.t.Delivery)
 	if err != nil {
 		x.w.log.WarnContext(ctx, "other workers not asked whether they have the trigger",
-			slog.String(keyRun, x.run.String()), slog.Any(keyError, err))
+			runAttr(x.run), slog.Any(keyError, err))
 	}
 	if kept {
 		return result{}, errKept

@@ -50,7 +50,7 @@ func (r *loadedRun) letGo(ctx context.Context, err error, xs ...*execution) {
 			w.giveBack(ctx, x.t.Delivery, 0)
 			continue
 		}
-		log := w.log.With(slog.String(keyRun, r.run.String()), slog.Uint64(keySeq, x.t.Seq), slog.Any(keyError, err))
+		log := w.log.With(runAttr(r.run), slog.Uint64(keySeq, x.t.Seq), slog.Any(keyError, err))
 		if x.t.LeaseExpired() {
 			log.WarnContext(ctx, "trigger left to another worker")
 			continue

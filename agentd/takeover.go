@@ -48,7 +48,7 @@ func (x *execution) watchTakeover(ctx context.Context, abort context.CancelCause
 	conn := x.w.conn
 	turn := x.nextTurn()
 	self := x.w.cfg.Name
-	log := x.w.log.With(slog.String(keyRun, x.run.String()), slog.Int(keyTurn, turn))
+	log := x.w.log.With(runAttr(x.run), slog.Int(keyTurn, turn))
 	err := conn.Watch(ctx, x.run.Progress(), func(m bus.Stored) {
 		var p run.Progress
 		if json.Unmarshal(m.Body, &p) == nil && p.Worker != self && p.Turn >= turn {

@@ -130,7 +130,7 @@ func (r *toolRun) pollAgain(ctx context.Context, goesOn error) (result, error) {
 		}
 	case poll.Why != nil:
 		x.w.log.DebugContext(ctx, "task of a tool not reached",
-			slog.String(keyRun, x.run.String()), slog.Any(keyError, poll.Why))
+			runAttr(x.run), slog.Any(keyError, poll.Why))
 	}
 	return finished, setPoll(ctx, x, poll.Task)
 }
@@ -151,7 +151,7 @@ func (r *toolRun) endTask(ctx context.Context, poll *toolset.TaskError, expires 
 // again. Before the deadline of a run that has not ended, half of the time that
 // is left stays for its outcome.
 func cancelTask(ctx context.Context, x *execution, id string) {
-	log := x.w.log.With(slog.String(keyRun, x.run.String()))
+	log := x.w.log.With(runAttr(x.run))
 	err := errNotServed
 	if set, _, ok := toolsetOf(x); ok {
 		defer set.calls.Done()

@@ -49,7 +49,7 @@ type treeSums struct {
 // begun logs the begin of a tree.
 func (l *treeLog) begun(ctx context.Context, root subjects.Run) {
 	if l.admit(ctx, func(s *treeSums) { s.begun++ }) {
-		l.log.InfoContext(ctx, "tree begun", treeAttrs(root)...)
+		l.log.InfoContext(ctx, "tree begun", runAttr(root))
 	}
 }
 
@@ -79,7 +79,7 @@ func (l *treeLog) treeEnded(ctx context.Context, r subjects.Run, o run.Outcome) 
 	}) {
 		return
 	}
-	attrs := append(treeAttrs(r), slog.String(keyStatus, string(o.Status)))
+	attrs := []any{runAttr(r), slog.String(keyStatus, string(o.Status))}
 	if o.Status != run.StatusCompleted {
 		attrs = append(attrs, failureAttrs(o)...)
 	}
@@ -92,16 +92,14 @@ func (l *treeLog) treeEnded(ctx context.Context, r subjects.Run, o run.Outcome) 
 	l.log.Log(ctx, level, "tree ended", attrs...)
 }
 
-func treeAttrs(r subjects.Run) []any {
-	return []any{slog.String(keyTree, r.Tree.String()), slog.String(keyAgent, r.Agent.String())}
-}
-
-func addressAttrs(r subjects.Run) []any {
-	return append(treeAttrs(r), slog.String(keyPath, r.Path.String()))
+// runAttr names a run. Every log line about a run has it.
+func runAttr(r subjects.Run) slog.Attr {
+	return slog.Group("", slog.String(keyTree, r.Tree.String()), slog.String(keyAgent, r.Agent.String()),
+		slog.String(keyPath, r.Path.String()))
 }
 
 func runAttrs(r subjects.Run, o run.Outcome) []any {
-	return append(addressAttrs(r), failureAttrs(o)...)
+	return append([]any{runAttr(r)}, failureAttrs(o)...)
 }
 
 func failureAttrs(o run.Outcome) []any {

@@ -75,13 +75,14 @@ func TestLogTellsEachTree(t *testing.T) {
 		h.expectFailed(cancelled, run.KindCancelled, "cancelled")
 		time.Sleep(time.Second)
 		h.expectLines(lines(),
-			`level=INFO msg="tree begun" tree=`+good.Tree+` agent=lead`,
+			`level=INFO msg="tree begun" tree=`+good.Tree+` agent=lead path=r`,
 			`level=WARN msg="run failed" tree=`+good.Tree+
 				` agent=broken path=r-1-1 kind=error error="auth: no such key"`,
-			`level=INFO msg="tree ended" tree=`+good.Tree+` agent=lead status=completed runs=3 turns=4 tokens=`,
+			`level=INFO msg="tree ended" tree=`+good.Tree+` agent=lead path=r status=completed runs=3 turns=4 tokens=`,
 			`level=WARN msg="tree ended" tree=`+bad.Tree.String()+
-				` agent=broken status=failed kind=error error="auth: no such key" runs=1 turns=1 tokens=0`,
-			`level=INFO msg="tree ended" tree=`+cancelled.Tree.String()+` agent=slow status=failed kind=cancelled`,
+				` agent=broken path=r status=failed kind=error error="auth: no such key" runs=1 turns=1 tokens=0`,
+			`level=INFO msg="tree ended" tree=`+cancelled.Tree.String()+
+				` agent=slow path=r status=failed kind=cancelled`,
 		)
 		if found := withText(lines(), "model call"); len(found) > 0 {
 			t.Errorf("at info the log has model calls: %q", found)
@@ -103,8 +104,10 @@ func TestLogModelCalls(t *testing.T) {
 		failed := h.submit("leaf", "go")
 		h.expectFailed(failed, run.KindError, "broken")
 		h.expectLines(lines(),
-			`msg="model call" run=`+r.String()+` turn=1 model=sim/leaf input_tokens=10 output_tokens=1`,
-			`msg="model call failed" run=`+failed.String()+` turn=1 model=sim/leaf error=broken`)
+			`msg="model call" tree=`+r.Tree.String()+
+				` agent=leaf path=r turn=1 model=sim/leaf input_tokens=10 output_tokens=1`,
+			`msg="model call failed" tree=`+failed.Tree.String()+
+				` agent=leaf path=r turn=1 model=sim/leaf error=broken`)
 	})
 }
 
