@@ -281,11 +281,14 @@ func awaitQueued(ctx context.Context, c *client.Client, tree subjects.Tree) erro
 }
 
 // tells reports whether the end of a tree tells its submitter that an operator
-// has removed it. A tree that was submitted and is unknown was never taken.
+// has removed it. A tree that was submitted and is unknown was never taken. A
+// submission that is delivered again after a purge begins its tree anew; the
+// logs that its first children wrote after the purge have no calls, so the
+// model is told that these children are lost, and repeats it in its answer.
 func tells(o run.Outcome, err error) bool {
 	return errors.Is(err, client.ErrUnknownTree) || errors.Is(err, client.ErrRemoved) ||
 		errors.Is(err, client.ErrNeverTaken) ||
-		err == nil && o.Status != run.StatusCompleted && strings.Contains(o.Error, run.ErrRemoved.Error())
+		err == nil && strings.Contains(o.Result+o.Error, run.ErrRemoved.Error())
 }
 
 // extra returns the number of requests for turns that were asked for before.
