@@ -75,7 +75,7 @@ walks: ## run the tests that take their time, kill real processes, kill a worker
 	$(GO) test ./agentd -count=1 -timeout 25m -run '$(THOROUGH)' -rapid.checks=$(WALKS)
 
 .PHONY: check
-check: build vet fix format lint arrows tidy test walks ## everything that CI runs
+check: build vet fix format lint arrows tidy deploy-check test walks ## everything that CI runs
 
 .PHONY: vet
 vet: ## go vet
@@ -97,6 +97,10 @@ lint: $(LINT) ## run the linters, and hold comments to 80 columns and to plain w
 .PHONY: arrows
 arrows: ## fail on an import against the table in cmd/arch_test.go
 	$(GO) test -count=1 -run Arrows ./cmd
+
+.PHONY: deploy-check
+deploy-check: ## check compose.yaml with the library of Compose, and build and run the image, with buildah
+	cd deploy/check && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 .PHONY: tidy
 tidy: ## fail on a go.mod that is not tidy
@@ -169,6 +173,14 @@ release-check: $(SBOM) ## build the release in two clones, the second without a 
 	GOCACHE=$(abspath $(TOOLS)/cache) CYCLONEDX=$(abspath $(SBOM)) .ci/release $(TOOLS)/again
 	diff $(TOOLS)/release/SHA256SUMS $(TOOLS)/again/SHA256SUMS
 	rm -rf $(TOOLS)/release $(TOOLS)/again $(TOOLS)/cache
+
+# With docker, podman or buildah: the first one that is there.
+BUILDER ?= $(shell command -v docker || command -v podman || command -v buildah)
+
+.PHONY: image
+image: ## build the image axe, which has the three programs, with docker, podman or buildah
+	deploy/docker/context bin/image
+	$(BUILDER) build --tag axe bin/image
 
 .PHONY: clean
 clean: ## remove what was built

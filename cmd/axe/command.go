@@ -70,7 +70,7 @@ func command() *cobra.Command {
 	root.AddCommand(settleCommand(), answerCommand(), mcpCommand())
 	root.AddCommand(authCommand(), busCommand(provisionCommand))
 	root.AddCommand(toolsCommand(), artifactsCommand(), artifactCommand())
-	root.AddCommand(statusCommand(), forgetCommand(), exportCommand(), importCommand())
+	root.AddCommand(statusCommand(), forgetCommand(), exportCommand(), importCommand(), probeCommand())
 	root.AddCommand(runCommand(), verifyCommand(), gcCommand(), benchCommand(), benchPartCommand(), versionCommand())
 	return root
 }
