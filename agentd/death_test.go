@@ -62,6 +62,40 @@ func TestDeathIsNoticed(t *testing.T) {
 	}
 }
 
+// TestLateDiscovery: a worker dies, and no other notices it until its lease is
+// over and another worker repeats the request. A worker that notices the death
+// then does not give back what the other one has in hand.
+func TestLateDiscovery(t *testing.T) {
+	t.Parallel()
+	for _, discoverer := range []string{"third", "victim"} {
+		t.Run(discoverer, func(t *testing.T) {
+			t.Parallel()
+			withHarness(t, func(h *harness) {
+				h.agents = []configs.Agent{define("leaf", nil)}
+				h.models["leaf"] = delayed(30*time.Second, says("done"))
+				blind := agentd.Config{WatchInterval: time.Hour}
+				victim := h.startWorker("victim", workerOptions{Config: blind})
+				h.awaitReady()
+				r := h.submit("leaf", "go")
+				h.awaitRequests("leaf", 1)
+				busy := blind
+				busy.Slots = 1 // the other worker takes no further call
+				h.startWorker("other", workerOptions{Config: busy})
+				time.Sleep(1100 * time.Millisecond)
+				victim.kill()
+				h.awaitRequests("leaf", 2)
+				time.Sleep(time.Second)
+				h.startWorker(discoverer, workerOptions{Config: watchful})
+				h.expectCompleted(r, "done")
+				if n := len(h.requests("leaf")); n != 2 {
+					t.Errorf("%d requests, want that of the victim and that of the other worker", n)
+				}
+				h.checkVerified()
+			})
+		})
+	}
+}
+
 // TestWorkerAliveIsNotGone: two workers hold requests to models for a minute.
 // Neither is found gone, and no request is made twice.
 func TestWorkerAliveIsNotGone(t *testing.T) {

@@ -1,6 +1,7 @@
 package presence
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/subjects"
 )
 
 const (
@@ -84,14 +86,45 @@ func (k *Keeper) giveBackPredecessor(ctx context.Context) {
 
 // giveBack gives back what a process that is gone had in hand. What it had not
 // listed comes again when the lease is over.
+//
+// A death may be noticed after a lease was over. The server has delivered the
+// message again then, and would take it from the worker that has it now: it
+// gives back a message by any of its deliveries. So a message of a run that a
+// live worker has in hand is left out.
 func (k *Keeper) giveBack(ctx context.Context, gone Worker) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	list, _, err := k.Registry.workers.HeldBy(ctx, gone.token())
-	if err != nil || !list.Process.Equal(gone.Since) || len(list.Messages) == 0 {
+	if err != nil || !list.Process.Equal(gone.Since) {
+		return
+	}
+	list.Messages = k.Registry.untaken(ctx, list.Messages)
+	if len(list.Messages) == 0 {
 		return
 	}
 	if k.Registry.workers.GiveBack(ctx, list.Messages) == nil {
 		k.GivenBack(gone.Name, len(list.Messages))
 	}
+}
+
+// untaken returns the messages of a list of which no live worker has the run in
+// hand.
+func (r Registry) untaken(ctx context.Context, list []bus.Held) []bus.Held {
+	if len(list) == 0 {
+		return nil
+	}
+	survey, err := r.Survey(ctx)
+	if err != nil {
+		return nil // they come again when their leases are over
+	}
+	taken := map[subjects.Run]bool{}
+	for _, b := range survey.AtWork(ctx, subjects.Tree{}) {
+		for _, h := range b.Runs {
+			taken[r.space().Run(h.Agent, h.Tree, h.Path)] = true
+		}
+	}
+	return slices.DeleteFunc(list, func(m bus.Held) bool {
+		at, err := r.space().Parse(m.Subject)
+		return err == nil && taken[r.space().Run(at.Run.Agent, at.Run.Tree, cmp.Or(at.Run.Path, subjects.Root))]
+	})
 }

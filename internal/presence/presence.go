@@ -97,13 +97,15 @@ type Registry struct {
 	workers *bus.Workers
 	clocks  *bus.Clocks
 	lists   *agentLists
+	// space returns the subjects of the bus.
+	space func() subjects.Space
 }
 
 // New makes the registry of an open connection, which stays the caller's to
 // close.
 func New(conn *bus.Conn) Registry {
 	workers := conn.Workers()
-	return Registry{workers, conn.Clocks, &agentLists{workers: workers}}
+	return Registry{workers, conn.Clocks, &agentLists{workers: workers}, conn.Space}
 }
 
 // Workers lists the workers on the bus and those of the last day, sorted by
