@@ -279,7 +279,7 @@ func TestToolTaskEnds(t *testing.T) {
 	}{
 		"timeout": {
 			tool: configs.ToolConfig{Timeout: 30 * time.Second}, poll: func(int) string { return working },
-			kind: run.KindTimeout, want: "timeout after 28s" + late, cancelled: true,
+			kind: run.KindTimeout, want: "timeout after 30s" + late, cancelled: true,
 		},
 		"timeout of a call that a person may settle": {
 			tool: configs.ToolConfig{Timeout: 30 * time.Second, OnUnknown: configs.UnknownAsk},
@@ -293,7 +293,7 @@ func TestToolTaskEnds(t *testing.T) {
 		},
 		"down": {
 			tool: configs.ToolConfig{Timeout: 30 * time.Second}, down: true,
-			kind: run.KindTimeout, want: "timeout after 28s" + late + ". The server could not be asked: ",
+			kind: run.KindTimeout, want: "timeout after 30s" + late + ". The server could not be asked: ",
 		},
 		"forgotten": {
 			poll: func(int) string { return "" },

@@ -332,6 +332,15 @@ func timeForCall(x *execution, taken time.Duration) time.Duration {
 	return left
 }
 
+// timeAllowed returns the time that the tool of a run had when it was called.
+func timeAllowed(x *execution) time.Duration {
+	allowed := x.header.Deadline.Sub(x.state.CalledAt)
+	if own := x.state.Input.Tool.Timeout; own > 0 {
+		allowed = min(allowed, own)
+	}
+	return allowed
+}
+
 // call calls the tool and returns its outcome. Stopped is the reason if the
 // tool was stopped for another reason than its time. The outcome then has the
 // output of the tool until then. If the tool asks for input, r.form has its
@@ -358,7 +367,7 @@ func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	case r.task != nil:
 		return run.Outcome{}, nil // on the log it is ended with the run
 	case errors.Is(ended, errToolTime), errors.Is(ended, errDeadline):
-		return toolTimeout(left, output), nil
+		return toolTimeout(timeAllowed(x), output), nil
 	case ended != nil:
 		return run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: output}, ended
 	case lost && r.effect == run.ToolOnce:
@@ -379,10 +388,10 @@ func (r *toolRun) noteError(err error) {
 	}
 }
 
-// toolTimeout is the outcome of a tool that was stopped after a time. Output is
-// the text that it had written until then.
-func toolTimeout(after time.Duration, output string) run.Outcome {
-	why := run.EndTimeout(after).Text
+// toolTimeout is the outcome of a tool that was stopped at the end of the time
+// that it was allowed. Output is the text that it had written until then.
+func toolTimeout(allowed time.Duration, output string) run.Outcome {
+	why := run.EndTimeout(allowed).Text
 	if output != "" {
 		why += "\n" + output
 	}

@@ -139,7 +139,7 @@ func (r *toolRun) pollAgain(ctx context.Context, goesOn error) (result, error) {
 func (r *toolRun) endTask(ctx context.Context, poll *toolset.TaskError, expires bool) (result, error) {
 	x := r.x
 	cancelTask(ctx, x, poll.Task.ID)
-	why := run.EndTimeout(x.state.Task.Until.Sub(x.state.Task.Since)).Text
+	why := run.EndTimeout(timeAllowed(x)).Text
 	if expires {
 		why = tool.TaskExpired(poll.Task.TTL)
 	}

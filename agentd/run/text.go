@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -46,9 +47,13 @@ const (
 )
 
 // textTimeout is the text of a run that had the allowed time, rounded to whole
-// seconds.
+// seconds. A time that would be 0 seconds is rounded to milliseconds.
 func textTimeout(allowed time.Duration) string {
-	return fmt.Sprintf("timeout after %ds", int(allowed.Round(time.Second)/time.Second))
+	rounded := allowed.Round(time.Second)
+	if rounded == 0 {
+		rounded = allowed.Round(time.Millisecond)
+	}
+	return "timeout after " + strconv.FormatFloat(rounded.Seconds(), 'f', -1, 64) + "s"
 }
 
 // textTurns is the text of a run that wants more turns than it may take.
