@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/internal/ratelimit"
+	"github.com/axebus/axe/price"
 	"github.com/axebus/axe/provider"
 )
 
@@ -114,6 +115,10 @@ type Config struct {
 	// worker that follows another one in the same process gets those of
 	// that one.
 	Metrics *Metrics
+
+	// Prices are those of models. With them the message that a tree has ended
+	// has its cost.
+	Prices price.Table
 
 	// TreeLog receives the messages about trees and their runs. The default
 	// is Log.

@@ -11,6 +11,7 @@ const (
 	keyBy          = "by"
 	keyCause       = "cause"
 	keyCompleted   = "completed"
+	keyCost        = "cost"
 	keyCount       = "deliveries"
 	keyEntries     = "entries"
 	keyError       = "error"

@@ -13,12 +13,13 @@ import (
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/metrics"
 	"github.com/axebus/axe/internal/ratelimit"
+	"github.com/axebus/axe/price"
 	"github.com/axebus/axe/provider"
 )
 
 // counted is the configuration of a worker with metrics.
 func counted(c agentd.Config) (workerOptions, *agentd.Metrics) {
-	c.Metrics = metrics.NewWorker("test")
+	c.Metrics = metrics.NewWorker("test", price.Table{})
 	return workerOptions{Config: c}, c.Metrics
 }
 
@@ -209,7 +210,7 @@ func TestMetricsOfFaults(t *testing.T) {
 // TestMetricsOfTools: the outcome of a tool is not that of a run.
 func TestMetricsOfTools(t *testing.T) {
 	t.Parallel()
-	m := metrics.NewWorker("test")
+	m := metrics.NewWorker("test", price.Table{})
 	m.Ended(run.Outcome{Status: run.StatusCompleted, Agent: "lead", Tool: "read_file", Path: "r-1-0"})
 	m.Asked(metrics.Request{Agent: "lead", Model: "sim/lead", Err: errors.New("aborted")})
 	h := &harness{tb: t}

@@ -45,6 +45,7 @@ func (x *execution) publishOutcome(ctx context.Context, o run.Outcome) (result, 
 // withTotals completes an outcome with the work of the whole run.
 func (x *execution) withTotals(o run.Outcome) run.Outcome {
 	o.CancelsSeen = x.cancelsSeenBy(o.Status == run.StatusCompleted)
+	o.Model = cmp.Or(o.Model, x.state.Turns.Model())
 	o.Subtree = x.state.Subtree().Add(run.Totals{Usage: o.Usage, ModelCalls: o.Turns, ModelMS: o.ModelMS})
 	own := x.state.Turns.Totals()
 	o.Usage = o.Usage.Add(own.Usage)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/internal/text"
+	"github.com/axebus/axe/price"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -26,7 +27,8 @@ const (
 // treeLogLines lines in a window it counts them, and logs the sums at the end
 // of the window.
 type treeLog struct {
-	log *slog.Logger
+	log    *slog.Logger
+	prices price.Table
 
 	mu sync.Mutex
 	// lines is the number of lines in this window.
@@ -84,6 +86,9 @@ func (l *treeLog) treeEnded(ctx context.Context, r subjects.Run, o run.Outcome) 
 		attrs = append(attrs, failureAttrs(o)...)
 	}
 	attrs = append(attrs, totalAttrs(o.Subtree)...)
+	if c := l.prices.Cost(o.Subtree.ByModel(o.Model)); c.Priced {
+		attrs = append(attrs, slog.String(keyCost, c.Text()))
+	}
 	attrs = append(attrs, slog.Int64(keyMS, o.DurationMS))
 	level := slog.LevelInfo
 	if failed {
@@ -138,7 +143,7 @@ func (l *treeLog) endWindow(ctx context.Context) {
 		l.windowEnd = nil
 	}
 	l.mu.Unlock()
-	if s == (treeSums{}) {
+	if s.begun+s.completed+s.failed+s.failedRuns == 0 {
 		return
 	}
 	l.log.InfoContext(ctx, "trees, summed", append([]any{

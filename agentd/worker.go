@@ -95,7 +95,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 		toolSlots: newSlots(cfg.ToolSlots), admission: newAdmission(), cancels: newCancellations(),
 		cache: newCache(cfg.Cache), limiters: ratelimit.New(conn, cfg.Name, log),
 		tallies: budget.New(conn), registry: presence.New(conn), entryChanged: make(chan struct{}, 1),
-		trees: &treeLog{log: cfg.TreeLog.With(slog.String(keyWorker, cfg.Name))},
+		trees: &treeLog{log: cfg.TreeLog.With(slog.String(keyWorker, cfg.Name)), prices: cfg.Prices},
 
 		activity: newActivity(conn.Activity(), cfg.Name), opening: make(chan struct{}, maxOpening),
 		activating: make(chan struct{}, maxActivations), pullFailures: &failures{log: log},

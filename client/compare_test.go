@@ -183,16 +183,16 @@ func TestStatistics(t *testing.T) {
 			h.submit("lead", "words", id)
 			h.answers(client.TreeID(id), "together: echo: words 1")
 		}
-		stats, all, err := client.Statistics(h.t.Context(), h.Client, h.conn.Clocks.Now().Add(-1e12))
+		stats, err := client.ReadStatistics(h.t.Context(), h.Client, h.conn.Clocks.Now().Add(-1e12))
 		if err != nil {
 			h.t.Fatal(err)
 		}
 		var got []string
-		for _, s := range stats {
+		for _, s := range stats.Agents {
 			got = append(got, fmt.Sprint(s.Agent, " ", s.Runs, " ", s.Failed, " ", s.P50.Round(1e9)))
 		}
-		if diff := cmp.Diff([]string{"bad 3 3 1s", "echo 3 0 2s", "lead 3 0 4s"}, got); diff != "" || !all {
-			h.t.Errorf("all %t (-want +got):\n%s", all, diff)
+		if diff := cmp.Diff([]string{"bad 3 3 1s", "echo 3 0 2s", "lead 3 0 4s"}, got); diff != "" || !stats.All {
+			h.t.Errorf("all %t (-want +got):\n%s", stats.All, diff)
 		}
 	})
 }

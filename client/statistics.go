@@ -25,33 +25,49 @@ type AgentStatistics struct {
 	// ModelMS is the time of all requests to the model, in milliseconds.
 	ModelMS int64          `json:"model_ms"`
 	Usage   provider.Usage `json:"usage"`
+	// Models divides Usage by model. A run without a model is under "".
+	Models map[string]provider.Usage `json:"models,omitempty"`
 
 	took []time.Duration
 }
 
-// maxOutcomes bounds the outcomes that Statistics reads.
+// maxOutcomes bounds the outcomes of each kind that ReadStatistics reads.
 const maxOutcomes = 50_000
 
-// Statistics counts the runs that have ended since a time, by agent, sorted by
-// name. It reads the newest 50,000 outcomes at most: then all is false.
-func Statistics(ctx context.Context, c *Client, since time.Time) (stats []AgentStatistics, all bool, err error) {
+// Statistics count the runs that have ended since a time.
+type Statistics struct {
+	// Agents is sorted by name.
+	Agents []AgentStatistics
+	// All is false if there are more outcomes than were read.
+	All bool
+	// Until is the server's time of the newest outcome that was counted, or
+	// the time since which runs were counted.
+	Until time.Time
+}
+
+// ReadStatistics counts the runs that have ended since a time of the server. It
+// reads the newest 50,000 outcomes of roots and as many of other runs at most.
+func ReadStatistics(ctx context.Context, c *Client, since time.Time) (stats Statistics, _ error) {
 	if err := c.conn.Provisioned(ctx); err != nil {
-		return nil, false, err
+		return stats, err
 	}
+	stats.All, stats.Until = true, since
 	space := c.conn.Space()
 	byAgent := map[string]*AgentStatistics{}
-	all = true
 	for _, filter := range []string{space.ResultsBy(subjects.Agent{}), space.RepliesOfAll()} {
 		read := 0
 		for m, err := range bus.Newest(ctx, c.conn, filter, time.Time{}) {
 			if err != nil {
-				return nil, false, err
+				return stats, err
 			}
 			if m.Time.Before(since) {
 				break
 			}
+			if m.Time.After(stats.Until) {
+				stats.Until = m.Time
+			}
 			if read++; read > maxOutcomes {
-				all = false
+				stats.All = false
 				break
 			}
 			at, err := space.Parse(m.Subject)
@@ -60,7 +76,7 @@ func Statistics(ctx context.Context, c *Client, since time.Time) (stats []AgentS
 			}
 			body, err := c.runs.Load(ctx, m)
 			if err != nil {
-				return nil, false, err
+				return stats, err
 			}
 			if o, err := run.DecodeOutcome(body); err == nil && o.Tool == "" {
 				add(byAgent, o)
@@ -69,17 +85,17 @@ func Statistics(ctx context.Context, c *Client, since time.Time) (stats []AgentS
 	}
 	for _, s := range byAgent {
 		s.finish()
-		stats = append(stats, *s)
+		stats.Agents = append(stats.Agents, *s)
 	}
-	slices.SortFunc(stats, func(a, b AgentStatistics) int { return strings.Compare(a.Agent, b.Agent) })
-	return stats, all, nil
+	slices.SortFunc(stats.Agents, func(a, b AgentStatistics) int { return strings.Compare(a.Agent, b.Agent) })
+	return stats, nil
 }
 
 // add counts an outcome.
 func add(byAgent map[string]*AgentStatistics, o run.Outcome) {
 	s := byAgent[o.Agent]
 	if s == nil {
-		s = &AgentStatistics{Agent: o.Agent}
+		s = &AgentStatistics{Agent: o.Agent, Models: map[string]provider.Usage{}}
 		byAgent[o.Agent] = s
 	}
 	s.Runs++
@@ -88,6 +104,9 @@ func add(byAgent map[string]*AgentStatistics, o run.Outcome) {
 	}
 	s.ModelMS += o.ModelMS
 	s.Usage = s.Usage.Add(o.Usage)
+	if o.Usage != (provider.Usage{}) {
+		s.Models[o.Model] = s.Models[o.Model].Add(o.Usage)
+	}
 	s.took = append(s.took, time.Duration(o.DurationMS)*time.Millisecond)
 }
 

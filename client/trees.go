@@ -11,6 +11,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -86,6 +87,14 @@ type TreeInfo struct {
 	Outcome run.Outcome
 	// Snapshot is the tree, nil if it has ended.
 	Snapshot *Snapshot
+}
+
+// ByModel returns the tokens of the tree by the model that used them.
+func (t *TreeInfo) ByModel() map[string]provider.Usage {
+	if t.Snapshot != nil {
+		return UsageByModel(t.Snapshot.Runs())
+	}
+	return t.Totals.ByModel(t.Outcome.Model)
 }
 
 // TreePage is a part of a list of trees, the newest first.

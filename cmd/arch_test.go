@@ -27,6 +27,7 @@ var allowedImports = map[string][]string{
 
 	"subjects": {},
 	"secret":   {},
+	"price":    {"provider"},
 
 	"provider":               {},
 	"provider/internal/wire": {"provider", "internal/traceparent"},
@@ -37,7 +38,7 @@ var allowedImports = map[string][]string{
 	"provider/catalog":       {"provider/...", "secret"},
 	"provider/providertest":  {"provider", "github.com/google/go-cmp/cmp"},
 
-	"configs":          {"subjects", "secret", "internal/files", "github.com/BurntSushi/toml"},
+	"configs":          {"subjects", "secret", "price", "internal/files", "github.com/BurntSushi/toml"},
 	"configs/examples": {},
 
 	"bus": {
@@ -86,7 +87,7 @@ var allowedImports = map[string][]string{
 		"agentd/run", "client", "internal/trace", "provider", "subjects", "go.opentelemetry.io/proto/otlp/...",
 		"google.golang.org/protobuf/proto",
 	},
-	"internal/metrics": {"bus", "agentd/run", "provider", "github.com/prometheus/client_golang/..."},
+	"internal/metrics": {"bus", "agentd/run", "price", "provider", "github.com/prometheus/client_golang/..."},
 	"client": {
 		"bus", "subjects", "agentd/run", "internal/archive", "internal/history", "internal/pause", "internal/presence",
 		"provider", "golang.org/x/sync/...",
@@ -95,7 +96,7 @@ var allowedImports = map[string][]string{
 		"agentd/run", "internal/tool", "internal/builtin", "internal/sandbox", "internal/toolset", "internal/mcpclient",
 		"internal/prompt", "agentd/memory", "internal/ratelimit", "internal/budget", "internal/metrics",
 		"bus",
-		"configs", "provider", "provider/catalog", "secret",
+		"configs", "price", "provider", "provider/catalog", "secret",
 		"internal/history", "internal/pause", "internal/presence", "internal/trace", "internal/traceparent",
 		"subjects", "golang.org/x/sync/...",
 		"github.com/cespare/xxhash/v2",
@@ -114,8 +115,11 @@ var allowedImports = map[string][]string{
 		"bus",
 		"bus/busbench",
 		"client",
+		"cmd/internal/web",
+		"internal/metrics",
 		"internal/pause",
 		"configs",
+		"price",
 		"provider",
 		"provider/openai",
 		"subjects",
@@ -124,7 +128,7 @@ var allowedImports = map[string][]string{
 
 	"cmd/internal/web": {
 		"agentd/run", "bus", "client", "cmd/internal/cli", "internal/httpguard", "internal/pause", "internal/toolset",
-		"subjects", "github.com/spf13/cobra",
+		"price", "subjects", "github.com/spf13/cobra",
 	},
 	"cmd/internal/cli": withBelow("golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
 	"cmd/agentd": withBelow(
@@ -154,7 +158,8 @@ var allowedImports = map[string][]string{
 // withBelow returns the packages that the commands are built on, and more.
 func withBelow(more ...string) []string {
 	return append(
-		more, "agentd/...", "client", "bus", "bus/auth", "configs/...", "provider/...", "subjects", "internal/...",
+		more, "agentd/...", "client", "bus", "bus/auth", "configs/...", "price", "provider/...", "subjects",
+		"internal/...",
 	)
 }
 

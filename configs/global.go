@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/axebus/axe/internal/files"
+	"github.com/axebus/axe/price"
 	"github.com/axebus/axe/secret"
 )
 
@@ -35,6 +36,8 @@ type Global struct {
 	// the file does not name. It is empty if there is no file.
 	Providers map[string]Provider
 	Memory    MemoryStore
+	// Prices are those of models.
+	Prices price.Table
 
 	// File is the path that the settings were read from.
 	File string
@@ -130,8 +133,13 @@ func LoadGlobal(file string) (Global, error) {
 		into[table+".tokens_per_minute"] = &p.TokensPerMinute
 		into[table+".respect_retry_after"] = &p.RespectRetryAfter
 	}
-	if err := doc.decode(into); err != nil {
+	var prices priceTable
+	if err := doc.decode(into, prices.fields(doc)); err != nil {
 		return Global{}, err
+	}
+	var wrong *Error
+	if g.Prices, wrong = prices.prices(); wrong != nil {
+		return Global{}, doc.locate(wrong)
 	}
 	if g.Memory != MemoryInFiles && g.Memory != MemoryOnBus {
 		return Global{}, doc.locate(invalid("memory.store", fmt.Sprintf(`must be "file" or "bus", got %q`, g.Memory)))

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/price"
 )
 
 // TestGlobalRateLimits: each provider has its own rate limits and its own idle
@@ -115,6 +116,71 @@ api_key_file = "~/ollama.key"
 		_, err := configs.LoadGlobal(write(t, t.TempDir(), "config.toml", "[providers.openai]\n"+text+"\n"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestPrices: prices are for a million tokens. Cached input costs as much as
+// other input where it has no price.
+func TestPrices(t *testing.T) {
+	g, err := configs.LoadGlobal(write(t, t.TempDir(), "config.toml", `
+[prices]
+currency = "EUR"
+
+[prices.models."openai/gpt-5"]
+input = 1.25
+cached_input = 0.125
+output = 10
+
+[prices.models."ollama/llama3.1"]
+input = 0
+output = 0.000001
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := price.Table{Currency: "EUR", Models: map[string]price.Model{
+		"openai/gpt-5":    {Input: 1_250_000_000, CachedInput: 125_000_000, Output: 10_000_000_000},
+		"ollama/llama3.1": {Output: 1000},
+	}}
+	if diff := cmp.Diff(want, g.Prices); diff != "" {
+		t.Errorf("prices (-want +got):\n%s", diff)
+	}
+	if g, err = configs.LoadGlobal(write(t, t.TempDir(), "config.toml", "")); err != nil || !g.Prices.IsZero() {
+		t.Errorf("prices %v without any, %v", g.Prices, err)
+	}
+}
+
+// TestPricesAreChecked: the error of a wrong price names the line, the key and
+// the mistake.
+func TestPricesAreChecked(t *testing.T) {
+	const (
+		model = `prices.models."openai/gpt-5"`
+		limit = ": must be 0 to 1000000 for a million tokens, got "
+	)
+	for text, want := range map[string]string{
+		"input = -1\noutput = 1":  ":2: " + model + ".input" + limit + "-1",
+		"input = nan\noutput = 1": ":2: " + model + ".input" + limit + "NaN",
+		"input = 1\noutput = 1e7": ":3: " + model + ".output" + limit + "1e+07",
+		"input = 1":               ":1: " + model + ": output is required: the price of a million tokens",
+		"input = '1'\noutput = 1": ":2: " + model + ".input: must be a number",
+		"imput = 1\noutput = 1": ":2: " + model + ".imput: unknown key; " +
+			`did you mean "prices.models.\"openai/gpt-5\".input"?`,
+	} {
+		dir := t.TempDir()
+		_, err := configs.LoadGlobal(write(t, dir, "config.toml", "[prices.models.\"openai/gpt-5\"]\n"+text+"\n"))
+		if err == nil || strings.TrimPrefix(err.Error(), dir+string(filepath.Separator)+"config.toml") != want {
+			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"[prices]\ncurrency = ' '":                     `:2: prices.currency: must be a name like USD, got " "`,
+		"[prices.models.gpt-5]\ninput = 1\noutput = 1": ":1: prices.models.gpt-5: must be a model as agents name it",
+	} {
+		dir := t.TempDir()
+		_, err := configs.LoadGlobal(write(t, dir, "config.toml", text))
+		if err == nil || !strings.HasPrefix(err.Error(), filepath.Join(dir, "config.toml")+want) {
+			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
 		}
 	}
 }

@@ -63,4 +63,15 @@ const globalTemplate = `# Settings that all agents on this machine share.
 # all workers.
 # [memory]
 # store = "file"
+
+# Prices, for axe ps, show, log and agents stats and the page to show costs: in
+# units of the currency for a million tokens, from the price list of the
+# provider. Without cached_input, cached input costs as much as other input.
+# [prices]
+# currency = "USD"
+
+# [prices.models."openai/gpt-5"]
+# input = 0.0
+# cached_input = 0.0
+# output = 0.0
 `

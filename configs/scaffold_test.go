@@ -10,10 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/price"
 )
 
 // commented matches a line with a key or a table behind "# ".
-var commented = regexp.MustCompile(`(?m)^# (\[[a-z_.]+\]|[a-z_]+ = .*)$`)
+var commented = regexp.MustCompile(`(?m)^# (\[[a-z_.]+("[^"]+")?\]|[a-z_]+ = .*)$`)
 
 // TestScaffold: a new agent's file is valid as it is. It has a comment and four
 // keys.
@@ -80,6 +81,7 @@ func TestScaffoldGlobal(t *testing.T) {
 		BaseURL: "http://localhost:11434", IdleTimeout: 60, MaxConcurrent: 8,
 		RequestsPerMinute: 500, TokensPerMinute: 200000, RespectRetryAfter: true,
 	}
+	want.Prices.Models = map[string]price.Model{"openai/gpt-5": {}}
 	if diff := cmp.Diff(want, got, ignored); diff != "" {
 		t.Errorf("uncommented (-want +got):\n%s", diff)
 	}

@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/axebus/axe/provider"
 )
@@ -65,14 +66,79 @@ type Totals struct {
 	ToolCalls  int `json:"tool_calls"`
 	// ModelMS sums the time of the model calls, in milliseconds.
 	ModelMS int64 `json:"model_ms"`
+	// Others is the part of Usage that other models used than the run's
+	// own, by model. It is nil if there are none.
+	Others map[string]provider.Usage `json:"others,omitempty"`
 }
 
-// Add returns the sum of two totals.
+// Add returns the sum of the totals of two runs with the same model.
 func (t Totals) Add(u Totals) Totals {
-	return Totals{
-		t.Usage.Add(u.Usage), t.Runs + u.Runs, t.ModelCalls + u.ModelCalls, t.ToolCalls + u.ToolCalls,
-		t.ModelMS + u.ModelMS,
+	sum := Totals{
+		Usage: t.Usage.Add(u.Usage), Runs: t.Runs + u.Runs, ModelCalls: t.ModelCalls + u.ModelCalls,
+		ToolCalls: t.ToolCalls + u.ToolCalls, ModelMS: t.ModelMS + u.ModelMS, Others: t.Others,
 	}
+	for model, used := range u.Others {
+		sum = sum.withOther(model, used)
+	}
+	return sum
+}
+
+// AddBelow returns the sum of the totals of a run with a model and of a run
+// below it.
+func (t Totals) AddBelow(model string, below Outcome) Totals {
+	if below.Model == model || below.Model == "" {
+		return t.Add(below.Subtree).without(model)
+	}
+	return t.Add(below.Subtree).withOther(below.Model, below.Subtree.own()).without(model)
+}
+
+// withOther returns totals with the tokens of another model, which Usage has
+// already. The map may be shared, so it is copied.
+func (t Totals) withOther(model string, used provider.Usage) Totals {
+	if used == (provider.Usage{}) {
+		return t
+	}
+	others := maps.Clone(t.Others)
+	if others == nil {
+		others = map[string]provider.Usage{}
+	}
+	others[model] = others[model].Add(used)
+	t.Others = others
+	return t
+}
+
+// without returns totals of a run with a model, of which Others may have that
+// model too.
+func (t Totals) without(model string) Totals {
+	if _, has := t.Others[model]; has {
+		t.Others = maps.Clone(t.Others)
+		delete(t.Others, model)
+	}
+	return t
+}
+
+// own is the part of the usage that is of no other model.
+func (t Totals) own() provider.Usage {
+	own := t.Usage
+	for _, used := range t.Others {
+		own.InputTokens -= used.InputTokens
+		own.OutputTokens -= used.OutputTokens
+		own.CachedTokens -= used.CachedTokens
+	}
+	return own
+}
+
+// ByModel returns the tokens by model, for totals of a run with a model. It is
+// empty for a run without one.
+func (t Totals) ByModel(model string) map[string]provider.Usage {
+	used := maps.Clone(t.Others)
+	if used == nil {
+		used = map[string]provider.Usage{}
+	}
+	if own := t.own(); own != (provider.Usage{}) {
+		used[model] = used[model].Add(own)
+	}
+	return used
 }
 
 // Outcome is how a run ended. It is the body of the message at the run's reply

@@ -215,6 +215,14 @@ func (s State) OutcomesAwaited() int {
 	return s.Turns.last().pendingCount
 }
 
+// Model is the model of the run, empty before its first turn and for a tool run.
+func (ts Turns) Model() string {
+	if len(ts) == 0 || ts[0].Entry.Start == nil {
+		return ""
+	}
+	return ts[0].Entry.Start.Model
+}
+
 // Totals counts the work of the run's own turns, without the runs below it. An
 // entry counts as a model call even if the model failed, but not if it records
 // an interrupt or the end of a budget.
@@ -245,6 +253,7 @@ func (ts Turns) Retries() int {
 // not ended counts with the totals of its last idle notice. Any other child
 // without an outcome does not count.
 func (s State) Subtree() Totals {
+	model := s.Turns.Model()
 	sum := s.Turns.Totals().Add(s.forkTotals())
 	if s.Input.Tool == nil {
 		sum.Runs++
@@ -252,11 +261,11 @@ func (s State) Subtree() Totals {
 	for _, t := range s.Turns {
 		for _, o := range t.Outcomes {
 			if o != nil {
-				sum = sum.Add(o.Subtree)
+				sum = sum.AddBelow(model, *o)
 			}
 		}
 		if t.Verdict != nil {
-			sum = sum.Add(t.Verdict.Subtree)
+			sum = sum.AddBelow(model, *t.Verdict)
 		}
 	}
 	return sum

@@ -243,7 +243,8 @@ func timeLine(t time.Time) string {
 }
 
 // stateText shows a state as lines. It leaves out the fields that commit
-// 0d57a3b did not have: the attempt of a tool run, and the returns.
+// 0d57a3b did not have: the attempt of a tool run, the returns, and the tokens of
+// other models.
 func stateText(s run.State) []string {
 	lines := []string{stateLine(s)}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
@@ -251,7 +252,9 @@ func stateText(s run.State) []string {
 	own := s.Turns.Totals()
 	add("usage %s tools %d model_ms %d retries %d last %t",
 		short(own.Usage), own.ToolCalls, own.ModelMS, s.Turns.Retries(), s.LastTurn())
-	add("subtree %s", short(s.Subtree()))
+	sum := s.Subtree()
+	sum.Others = nil
+	add("subtree %s", short(sum))
 	add("partial %s", short(s.Partial()))
 	for _, m := range s.Inbox {
 		add("inbox %s", mailText(m))

@@ -15,6 +15,7 @@ import (
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/internal/httpguard"
 	"github.com/axebus/axe/internal/metrics"
+	"github.com/axebus/axe/price"
 )
 
 const (
@@ -66,8 +67,9 @@ func (m *monitor) check() (err error) {
 	return nil
 }
 
-// listen listens at the address, and says so on standard error.
-func (m *monitor) listen(ctx context.Context) (err error) {
+// listen listens at the address, and says so on standard error. The metrics have
+// a cost if there are prices.
+func (m *monitor) listen(ctx context.Context, prices price.Table) (err error) {
 	m.listener, err = httpguard.Listen(ctx, m.address, m.tokens)
 	if errors.Is(err, httpguard.ErrNotLocal) {
 		return cli.Usage("--metrics %s: %w (--metrics-token); or use an address like 127.0.0.1:9181", m.address, err)
@@ -75,7 +77,7 @@ func (m *monitor) listen(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("--metrics: %w", err)
 	}
-	m.metrics = metrics.NewWorker(cli.ReadBuild(name).Version)
+	m.metrics = metrics.NewWorker(cli.ReadBuild(name).Version, prices)
 	fmt.Fprintf(os.Stderr, "%s: metrics at http://%s/metrics\n", name, m.listener.Addr())
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/httpguard"
 	"github.com/axebus/axe/internal/metrics"
+	"github.com/axebus/axe/price"
 )
 
 // status returns the status of a request to the paths of a monitor. Header is a
@@ -46,8 +47,9 @@ func TestMonitorAccess(t *testing.T) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	state := &lifecycle{phase: starting, log: log}
-	open := (&monitor{metrics: metrics.NewWorker("test")}).handler(state, func() {}, log)
-	guarded := (&monitor{metrics: metrics.NewWorker("test"), tokens: tokens}).handler(state, func() {}, log)
+	counts := metrics.NewWorker("test", price.Table{})
+	open := (&monitor{metrics: counts}).handler(state, func() {}, log)
+	guarded := (&monitor{metrics: counts, tokens: tokens}).handler(state, func() {}, log)
 	for name, test := range map[string]struct{ got, want int }{
 		"no token":            {status(open, "/metrics"), 200},
 		"missing token":       {status(guarded, "/metrics"), 401},

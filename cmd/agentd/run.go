@@ -49,7 +49,7 @@ func (o *options) run(ctx context.Context) error {
 	state := &lifecycle{manager: manager, log: log}
 	o.worker.Serving = state.serving
 	if o.monitor.serves() {
-		if err := o.monitor.listen(ctx); err != nil {
+		if err := o.monitor.listen(ctx, o.worker.Prices()); err != nil {
 			return err
 		}
 		defer o.monitor.serve(state, o.worker.Works, log)()

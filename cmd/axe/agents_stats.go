@@ -13,6 +13,7 @@ import (
 
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/price"
 )
 
 const (
@@ -20,15 +21,16 @@ const (
 --since. The list has the number of runs, the number of those that failed, and
 the time from the call to the outcome, with all waiting: half of the runs took
 at most P50, and 19 in 20 at most P95. It has the time of the requests to the
-model and the tokens too. Runs of all levels of all trees count, without the
-runs below them.
+model and the tokens too and, with prices in config.toml, their cost. Runs of
+all levels of all trees count, without the runs below them.
 
 --sort p95 lists the slowest agent first, failed the one that failed most, runs
 and tokens the one with the most. The command reads the newest 100,000 outcomes
 at most, and says so on stderr if there are more.
 
--o json prints an object a line: agent, runs, failed, p50_ns, p95_ns, model_ms
-and usage.`
+-o json prints an object a line: agent, runs, failed, p50_ns, p95_ns, model_ms,
+usage, models (usage by model) and, with prices, cost, currency and
+cost_partial.`
 
 	statsExamples = `  axe agents stats
   axe agents stats --since 1h --sort failed
@@ -64,22 +66,22 @@ func (o *statsOptions) run(ctx context.Context, stdout io.Writer) error {
 		return cli.Usage("--since must be positive, got %s", &o.since)
 	}
 	return o.session.Use(ctx, func(ses *cli.Session) error {
-		stats, all, err := client.Statistics(ctx, ses.Client, time.Now().Add(-time.Duration(o.since)))
+		stats, err := client.ReadStatistics(ctx, ses.Client, ses.Conn.Clocks.Now().Add(-time.Duration(o.since)))
 		if err != nil {
 			return err
 		}
-		if !all {
+		if !stats.All {
 			fmt.Fprintf(os.Stderr, "%s: there are more outcomes than the newest ones that were read\n", name)
 		}
-		cli.SortStatistics(stats, o.sort)
-		return printStats(stdout, stats, o.session.Output)
+		cli.SortStatistics(stats.Agents, o.sort)
+		return printStats(stdout, stats.Agents, o.session.Output, cli.Prices(name))
 	})
 }
 
-func printStats(stdout io.Writer, stats []client.AgentStatistics, format cli.Output) error {
+func printStats(stdout io.Writer, stats []client.AgentStatistics, format cli.Output, prices price.Table) error {
 	if format.JSON() {
 		for _, s := range stats {
-			if err := cli.PrintJSON(stdout, s); err != nil {
+			if err := cli.PrintJSON(stdout, cli.StatisticsLineOf(s, prices)); err != nil {
 				return err
 			}
 		}
@@ -89,11 +91,19 @@ func printStats(stdout io.Writer, stats []client.AgentStatistics, format cli.Out
 		return nil
 	}
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "AGENT\tRUNS\tFAILED\tP50\tP95\tMODEL TIME\tTOKENS IN\tTOKENS OUT")
+	title := "AGENT\tRUNS\tFAILED\tP50\tP95\tMODEL TIME\tTOKENS IN\tTOKENS OUT"
+	if !prices.IsZero() {
+		title += "\tCOST " + cli.Printable(prices.Currency)
+	}
+	fmt.Fprintln(table, title)
 	for _, s := range stats {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(s.Agent), s.Runs, s.Failed,
+		fmt.Fprintf(table, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s", cli.Printable(s.Agent), s.Runs, s.Failed,
 			cli.ShortTime(s.P50), cli.ShortTime(s.P95), cli.ShortTime(time.Duration(s.ModelMS)*time.Millisecond),
 			cli.Count(s.Usage.InputTokens), cli.Count(s.Usage.OutputTokens))
+		if !prices.IsZero() {
+			fmt.Fprintf(table, "\t%s", prices.Cost(s.Models).Amount())
+		}
+		fmt.Fprintln(table)
 	}
 	return table.Flush()
 }

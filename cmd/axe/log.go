@@ -14,6 +14,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/price"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -30,9 +31,9 @@ its answer. A long text is cut to 40 lines, unless --full is given.
 
 --follow goes on until the run has ended, or ^C. -o json prints an object a
 line: tree, path, agent, seq, time, role, turn, text, calls, from, name, idle,
-decision, failed, kind, worker, model, usage, duration_ms and retries. --raw
-prints the messages on the bus, an object a line: seq, time, subject, header and
-body.`
+decision, failed, kind, worker, model, usage, duration_ms, retries and, with
+prices in config.toml, cost, currency and cost_partial. --raw prints the
+messages on the bus, an object a line: seq, time, subject, header and body.`
 
 	logExamples = `  axe log 5Rt0yAkYxJ
   axe log 5Rt0yAkYxJ r-1-0 --follow
@@ -45,6 +46,7 @@ type logOptions struct {
 	session                *cli.SessionFlags
 	follow, all, raw, full bool
 	stdout                 io.Writer
+	prices                 price.Table
 	conversations          client.Conversations
 }
 
@@ -56,7 +58,7 @@ func logCommand() *cobra.Command {
 			Use: "log ID [PATH]", Short: "Print the conversation of a run",
 			Long: logLong, Example: logExamples, Args: cli.RunArgs,
 			RunE: func(cmd *cobra.Command, args []string) error {
-				o.stdout = cmd.OutOrStdout()
+				o.stdout, o.prices = cmd.OutOrStdout(), cli.Prices(name)
 				return o.run(cmd.Context(), args)
 			},
 		}
@@ -129,14 +131,16 @@ func (o *logOptions) shows(top, path subjects.Path) bool {
 // print prints the messages of an event that belong to the conversation of a
 // run.
 func (o *logOptions) print(path subjects.Path, e client.Event) error {
-	printer := cli.MessagePrinter{W: o.stdout, Colour: cli.Colour(os.Stdout), Several: o.all, Full: o.full}
+	printer := cli.MessagePrinter{
+		W: o.stdout, Colour: cli.Colour(os.Stdout), Several: o.all, Full: o.full, Prices: o.prices,
+	}
 	for _, m := range o.conversations.Messages(e) {
 		if !o.shows(path, m.Run.Path) {
 			continue
 		}
 		var err error
 		if o.session.Output.JSON() {
-			err = cli.PrintJSON(o.stdout, cli.MessageLineOf(m))
+			err = cli.PrintJSON(o.stdout, cli.MessageLineOf(m, o.prices))
 		} else {
 			err = printer.Print(m)
 		}

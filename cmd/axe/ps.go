@@ -29,9 +29,10 @@ waits.
 
 RUNS are the runs that have ended and all that were called so far, without calls
 of tools. TURNS are answers of models, and TOKENS their input and output, of the
-whole tree. --agent chooses trees by the agent of the root, --status by the
-status, and --since by the time since they began. --status failed or completed
-implies --all.
+whole tree. With prices in config.toml COST is what the tokens cost; a + at its
+end stands for tokens of models without a price. --agent chooses trees by the
+agent of the root, --status by the status, and --since by the time since they
+began. --status failed or completed implies --all.
 
 A list has 20 trees, or -n. If there are more, stderr has the command for the
 next ones. The command looks at 10,000 trees at most, so a rare status may need
@@ -39,7 +40,8 @@ several of them.
 
 -o json prints an object a line: tree, agent, status, began, ended, runs, done,
 turns, input_tokens, output_tokens, cached_tokens, model_calls, tool_calls,
-model_ms, waits_for, task, error and kind.
+model_ms, waits_for, task, error, kind and, with prices, cost, currency and
+cost_partial.
 
 axe show ID draws one tree.`
 
@@ -146,16 +148,16 @@ func (o *psOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 
 // print prints the trees of a page.
 func (o *psOptions) print(stdout io.Writer, page client.TreePage) error {
-	now := time.Now()
+	d := cli.DisplayNow(name)
 	if o.session.Output.JSON() {
 		for _, t := range page.Trees {
-			if err := cli.PrintJSON(stdout, cli.TreeLineOf(t, now)); err != nil {
+			if err := cli.PrintJSON(stdout, cli.TreeLineOf(t, d)); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return cli.PrintTrees(stdout, page.Trees, now)
+	return cli.PrintTrees(stdout, page.Trees, d)
 }
 
 // hint says on stderr how the list goes on.

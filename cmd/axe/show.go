@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +24,8 @@ leaves out the reason of a run that waits. axe log shows what a run said.
 
 -o json prints an object a line, for each run: tree, path, agent, tool, status,
 why, called, ended, deadline, model, turns, retries, input_tokens,
-output_tokens, cached_tokens, worker, task, result, error, kind and spans. The
+output_tokens, cached_tokens, worker, task, result, error, kind, spans and, with
+prices in config.toml, cost, currency and cost_partial, of the run alone. The
 status of a run is completed or failed or, before that, ready (for its model or
 tool), awaiting (calls or a review), idle (until mail comes), held (for a
 person) or polling (its tool's server). The spans divide the time of the run:
@@ -52,12 +52,12 @@ func printShow(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Wr
 		return fmt.Errorf("%w: %s of tree %s", client.ErrUnknownRun, t.Path, t.Tree)
 	}
 	if format.JSON() {
-		for _, l := range cli.RunLines(s, t.Path, time.Now()) {
+		for _, l := range cli.RunLines(s, t.Path, cli.DisplayNow(name)) {
 			if err := cli.PrintJSON(stdout, l); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return cli.PrintSnapshot(stdout, s, t.Path, time.Now())
+	return cli.PrintSnapshot(stdout, s, t.Path, cli.DisplayNow(name))
 }

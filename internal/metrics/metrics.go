@@ -6,7 +6,7 @@
 // The methods of a nil *Worker do nothing, so that a worker without metrics
 // pays for a comparison alone.
 //
-//	m := metrics.NewWorker("v1.2.0")
+//	m := metrics.NewWorker("v1.2.0", price.Table{})
 //	m.Ended(outcome)
 //	http.Handle("GET /metrics", m.Handler(log))
 package metrics
@@ -25,20 +25,22 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/price"
 	"github.com/axebus/axe/provider"
 )
 
 // Names of labels.
 const (
-	labelAgent   = "agent"
-	labelCause   = "cause"
-	labelKind    = "kind"
-	labelModel   = "model"
-	labelOp      = "op"
-	labelOutcome = "outcome"
-	labelResult  = "result"
-	labelTo      = "to"
-	labelVersion = "version"
+	labelAgent    = "agent"
+	labelCause    = "cause"
+	labelCurrency = "currency"
+	labelKind     = "kind"
+	labelModel    = "model"
+	labelOp       = "op"
+	labelOutcome  = "outcome"
+	labelResult   = "result"
+	labelTo       = "to"
+	labelVersion  = "version"
 )
 
 // Buckets of histograms, in seconds.
@@ -55,10 +57,12 @@ var (
 type Worker struct {
 	registry       *prometheus.Registry
 	agents, models *names
+	prices         price.Table
 
 	runs, trees, tools    *prometheus.CounterVec
 	runTime, firstTakeUp  *prometheus.HistogramVec
 	turns, tokens, asked  *prometheus.CounterVec
+	cost                  *prometheus.CounterVec
 	requestTime, gateWait *prometheus.HistogramVec
 	redeliveries          *prometheus.CounterVec
 	takeovers             *prometheus.CounterVec
@@ -68,8 +72,9 @@ type Worker struct {
 	load                  *loadCollector
 }
 
-// NewWorker makes the metrics of a worker of a version of the program.
-func NewWorker(version string) *Worker {
+// NewWorker makes the metrics of a worker of a version of the program. Without
+// prices there is no metric of cost.
+func NewWorker(version string, prices price.Table) *Worker {
 	r := prometheus.NewRegistry()
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -82,7 +87,7 @@ func NewWorker(version string) *Worker {
 		return h
 	}
 	w := &Worker{
-		registry: r, agents: newNames(MaxAgents), models: newNames(MaxModels),
+		registry: r, agents: newNames(MaxAgents), models: newNames(MaxModels), prices: prices,
 
 		runs:  counters("axe_runs_total", "Runs that ended.", labelAgent, labelOutcome),
 		trees: counters("axe_trees_total", "Trees that ended.", labelAgent, labelOutcome),
@@ -95,6 +100,8 @@ func NewWorker(version string) *Worker {
 		asked: counters("axe_model_requests_total", "Requests to models that ended.", labelModel, labelResult),
 		requestTime: histograms("axe_model_request_seconds", "Time of a request to a model.", requests,
 			labelModel),
+		cost: counters("axe_cost_total", "Cost of the tokens of answers, by the prices of the worker's config.toml.",
+			labelModel, labelCurrency),
 		tokens: counters("axe_tokens_total", "Tokens of answers. The cached ones are part of the input.",
 			labelModel, labelKind),
 		gateWait: histograms("axe_gate_wait_seconds",
@@ -220,6 +227,9 @@ func (w *Worker) Asked(r Request) {
 		"input": r.Answer.InputTokens, "output": r.Answer.OutputTokens, "cached": r.Answer.CachedTokens,
 	} {
 		w.tokens.WithLabelValues(model, kind).Add(float64(max(0, n)))
+	}
+	if c := w.prices.Cost(map[string]provider.Usage{r.Model: r.Answer.Usage}); c.Priced {
+		w.cost.WithLabelValues(model, c.Currency).Add(c.Units())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -26,12 +27,17 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/metrics"
+	"github.com/axebus/axe/price"
 	"github.com/axebus/axe/provider"
 )
 
 // used returns metrics of which each has a value.
 func used(agents, models []string) *metrics.Worker {
-	m := metrics.NewWorker("v1")
+	prices := price.Table{Currency: "USD", Models: map[string]price.Model{}}
+	for _, name := range models {
+		prices.Models[name] = price.Model{Input: price.FromUnits(2)}
+	}
+	m := metrics.NewWorker("v1", prices)
 	var load metrics.Load
 	for _, agent := range agents {
 		load.Queues = append(load.Queues, metrics.Queue{Agent: agent, Calls: 3, Taken: 2, Inbound: 1})
@@ -41,7 +47,8 @@ func used(agents, models []string) *metrics.Worker {
 		m.Delivered(agent, 1)
 		m.Delivered(agent, 2)
 		for _, name := range models {
-			m.Asked(metrics.Request{Agent: agent, Model: name, Answer: &provider.Response{}})
+			answer := &provider.Response{Usage: provider.Usage{InputTokens: 500_000}}
+			m.Asked(metrics.Request{Agent: agent, Model: name, Answer: answer})
 		}
 	}
 	for _, name := range models {
@@ -198,6 +205,7 @@ func TestBounded(t *testing.T) {
 		"axe_runs_total": metrics.MaxAgents + 1, "axe_queue_calls": metrics.MaxAgents + 1,
 		"axe_first_take_up_seconds": metrics.MaxAgents + 1, "axe_turns_total": metrics.MaxAgents + 1,
 		"axe_gate_wait_seconds": metrics.MaxModels + 1,
+		"axe_cost_total":        metrics.MaxModels + 1,
 		// An agent that the test does not name asked of each model, too.
 		"axe_tokens_total": 3 * (metrics.MaxModels + 1),
 	} {
@@ -213,6 +221,25 @@ func TestBounded(t *testing.T) {
 		if got := m.GetGauge().GetValue(); got != want {
 			t.Errorf("the queue of %s has %v calls, want %v", m.GetLabel()[0].GetValue(), got, want)
 		}
+	}
+}
+
+// TestCost: the cost is that of the tokens, and there is none without a price.
+func TestCost(t *testing.T) {
+	m := metrics.NewWorker("v1", price.Table{Currency: "EUR", Models: map[string]price.Model{
+		"openai/gpt-5": {Input: price.FromUnits(2), Output: price.FromUnits(8)},
+	}})
+	for range 3 {
+		for _, model := range []string{"openai/gpt-5", "ollama/any"} {
+			m.Asked(metrics.Request{Agent: "lead", Model: model, Answer: &provider.Response{
+				Usage: provider.Usage{InputTokens: 1000, OutputTokens: 500},
+			}})
+		}
+	}
+	costs := scrape(t, m)["axe_cost_total"].GetMetric()
+	if len(costs) != 1 || math.Abs(costs[0].GetCounter().GetValue()-3*.006) > 1e-9 ||
+		costs[0].GetLabel()[0].GetValue() != "EUR" {
+		t.Errorf("the costs are %v, want 0.018 EUR of one model", costs)
 	}
 }
 

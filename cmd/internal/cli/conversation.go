@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/internal/text"
+	"github.com/axebus/axe/price"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -22,11 +23,22 @@ type MessageLine struct {
 	Path  subjects.Path  `json:"path"`
 	Agent subjects.Agent `json:"agent"`
 	client.Message
+	price.Line
 }
 
 // MessageLineOf describes a message.
-func MessageLineOf(m client.Message) MessageLine {
-	return MessageLine{Tree: m.Run.Tree, Path: m.Run.Path, Agent: m.Run.Agent, Message: m}
+func MessageLineOf(m client.Message, prices price.Table) MessageLine {
+	return MessageLine{
+		Tree: m.Run.Tree, Path: m.Run.Path, Agent: m.Run.Agent, Message: m, Line: messageCost(m, prices).Line(),
+	}
+}
+
+// messageCost is the cost of an answer of a model.
+func messageCost(m client.Message, prices price.Table) price.Cost {
+	if m.Role != client.RoleAssistant {
+		return price.Cost{} // those of a run below count there
+	}
+	return prices.Cost(map[string]provider.Usage{m.Model: m.Usage})
 }
 
 // MessagePrinter prints conversations for people.
@@ -39,6 +51,8 @@ type MessagePrinter struct {
 	// Full prints long texts whole. Otherwise a text has at most
 	// maxTextLines lines.
 	Full bool
+	// Prices are those of models. Without any no cost is printed.
+	Prices price.Table
 }
 
 // maxTextLines is the number of lines of a text that is not printed whole.
@@ -53,7 +67,7 @@ func (p MessagePrinter) Print(m client.Message) error {
 		l.add("", " ", m.Run.Path.String())
 	}
 	l.add(roleStyle(m), " ", heading(m))
-	l.add(dim, "  ", strings.Join(measures(m), ", "))
+	l.add(dim, "  ", strings.Join(measures(m, p.Prices), ", "))
 	var b strings.Builder
 	b.WriteString(l.String() + "\n")
 	shown := m.Text
@@ -123,7 +137,7 @@ func verdictHeading(m client.Message) string {
 }
 
 // measures returns the cost of a message, as far as it is known.
-func measures(m client.Message) (all []string) {
+func measures(m client.Message, prices price.Table) (all []string) {
 	add := func(text string, known bool) {
 		if known {
 			all = append(all, Printable(text))
@@ -133,6 +147,8 @@ func measures(m client.Message) (all []string) {
 	add("worker "+m.Worker, m.Worker != "")
 	add(ShortTime(time.Duration(m.DurationMS)*time.Millisecond), m.DurationMS > 0)
 	add(usageText(m.Usage), m.Usage != provider.Usage{})
+	cost := messageCost(m, prices)
+	add(cost.Text(), cost.Priced)
 	add(plural(m.Retries, "failed request")+" before", m.Retries > 0)
 	return all
 }

@@ -15,16 +15,18 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/internal/presence"
+	"github.com/axebus/axe/price"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
 // PrintSnapshot draws a tree with all that is known of each run and, for a path
 // below the root, that run with the runs below it.
-func PrintSnapshot(w io.Writer, s *client.Snapshot, top subjects.Path, now time.Time) error {
+func PrintSnapshot(w io.Writer, s *client.Snapshot, top subjects.Path, d Display) error {
+	now := d.Now
 	runs := s.Runs()
 	tree := TreeOf(s)
-	p := &printer{w: w}
+	p := &printer{w: w, prices: d.Prices}
 	if s.Queued {
 		p.line("tree %s: %s was submitted %s ago, and %s", s.Root.Tree, s.Root.Agent, presence.Age(now.Sub(s.Since)),
 			cmp.Or(tree.Why(subjects.Root, now), "waits for a worker to take it"))
@@ -63,8 +65,9 @@ func stdoutWidth() int {
 
 // printer prints lines until one fails.
 type printer struct {
-	w   io.Writer
-	err error
+	w      io.Writer
+	prices price.Table
+	err    error
 }
 
 func (p *printer) line(format string, args ...any) {
@@ -94,8 +97,20 @@ func (p *printer) header(s *client.Snapshot, runs []client.RunInfo, now time.Tim
 func (p *printer) models(runs []client.RunInfo) {
 	sums := client.UsageByModel(runs)
 	for _, model := range slices.Sorted(maps.Keys(sums)) {
-		p.line("tokens of %s: %s", model, usageText(sums[model]))
+		text := usageText(sums[model])
+		if c := p.cost(model, sums[model]); c != "" {
+			text += ": " + c
+		}
+		p.line("tokens of %s: %s", model, text)
 	}
+	if c := p.prices.Cost(sums).Text(); c != "" && len(sums) > 1 {
+		p.line("cost: %s", c)
+	}
+}
+
+// cost formats the cost of tokens, "" if they have no price.
+func (p *printer) cost(model string, used provider.Usage) string {
+	return Printable(p.prices.Cost(map[string]provider.Usage{model: used}).Text())
 }
 
 // localTime formats a time for the person at this machine.
@@ -138,6 +153,7 @@ func (p *printer) run(r client.RunInfo, now time.Time) {
 	if r.Input.Tool == nil {
 		field("turns", fmt.Sprintf("%d, with %s", r.Own.ModelCalls, plural(r.Retries, "request"))+" made again")
 		field("tokens", usageText(r.Own.Usage))
+		field("cost", p.cost(r.Model, r.Own.Usage))
 	}
 	field("worker", r.Worker)
 	if r.Input.Tool != nil {
@@ -172,6 +188,7 @@ type RunLine struct {
 	InputTokens  int `json:"input_tokens"`
 	OutputTokens int `json:"output_tokens"`
 	CachedTokens int `json:"cached_tokens"`
+	price.Line
 
 	Worker string   `json:"worker,omitzero"`
 	Task   string   `json:"task,omitzero"`
@@ -183,24 +200,24 @@ type RunLine struct {
 }
 
 // RunLines describes a run and all runs below it.
-func RunLines(s *client.Snapshot, top subjects.Path, now time.Time) (lines []RunLine) {
+func RunLines(s *client.Snapshot, top subjects.Path, d Display) (lines []RunLine) {
 	tree := TreeOf(s)
 	if s.Queued {
 		return []RunLine{{
 			Tree: s.Root.Tree.String(), Path: top.String(), Agent: s.Root.Agent.String(),
-			Status: string(client.TreeQueued), Why: tree.Why(top, now),
+			Status: string(client.TreeQueued), Why: tree.Why(top, d.Now),
 		}}
 	}
 	for _, r := range s.Runs() {
 		if top.Covers(r.Run.Path) {
-			lines = append(lines, RunLineOf(r, tree.Why(r.Run.Path, now)))
+			lines = append(lines, RunLineOf(r, tree.Why(r.Run.Path, d.Now), d.Prices))
 		}
 	}
 	return lines
 }
 
 // RunLineOf describes a run. Why says why it is where it is.
-func RunLineOf(r client.RunInfo, why string) RunLine {
+func RunLineOf(r client.RunInfo, why string, prices price.Table) RunLine {
 	l := RunLine{
 		Tree: r.Run.Tree.String(), Path: r.Run.Path.String(), Agent: r.Run.Agent.String(), Status: r.Status(),
 		Why: why, Called: r.Called, Ended: r.Ended, Deadline: r.Deadline, Model: r.Model,
@@ -208,6 +225,7 @@ func RunLineOf(r client.RunInfo, why string) RunLine {
 		OutputTokens: r.Own.OutputTokens, CachedTokens: r.Own.CachedTokens, Worker: r.Worker,
 		Task: r.Input.Task, Result: r.Outcome.Result, Error: r.Outcome.Error, Kind: r.Outcome.Kind,
 		Spans: r.Spans,
+		Line:  prices.Cost(map[string]provider.Usage{r.Model: r.Own.Usage}).Line(),
 	}
 	if r.Input.Tool != nil {
 		l.Tool = r.Input.Tool.Name

@@ -5,7 +5,19 @@ import (
 	"slices"
 
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/price"
 )
+
+// StatisticsLine is an agent as axe agents stats -o json prints it.
+type StatisticsLine struct {
+	client.AgentStatistics
+	price.Line
+}
+
+// StatisticsLineOf describes the statistics of an agent.
+func StatisticsLineOf(s client.AgentStatistics, prices price.Table) StatisticsLine {
+	return StatisticsLine{s, prices.Cost(s.Models).Line()}
+}
 
 // StatisticsOrders are the orders of SortStatistics, the default first.
 func StatisticsOrders() []string { return []string{"p95", "failed", "runs", "tokens"} }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/price"
 )
 
 // TreeLine is a tree as axe ps -o json prints it.
@@ -24,6 +25,7 @@ type TreeLine struct {
 	ModelCalls   int   `json:"model_calls"`
 	ToolCalls    int   `json:"tool_calls"`
 	ModelMS      int64 `json:"model_ms"`
+	price.Line
 
 	WaitsFor string   `json:"waits_for,omitzero"`
 	Task     string   `json:"task,omitzero"`
@@ -31,13 +33,22 @@ type TreeLine struct {
 	Kind     run.Kind `json:"kind,omitzero"`
 }
 
+// treeCost is the cost of a tree of a list.
+func treeCost(t client.TreeInfo, d Display) price.Cost {
+	if d.Prices.IsZero() {
+		return price.Cost{}
+	}
+	return d.Prices.Cost(t.ByModel())
+}
+
 // TreeLineOf describes a tree of a list.
-func TreeLineOf(t client.TreeInfo, now time.Time) TreeLine {
+func TreeLineOf(t client.TreeInfo, d Display) TreeLine {
 	return TreeLine{
 		Tree: t.Root.Tree.String(), Agent: t.Root.Agent.String(), Status: t.Status,
 		Began: t.Began.UTC(), Ended: t.Ended, Runs: t.Runs, Done: t.Done, Turns: t.Turns,
 		InputTokens: t.InputTokens, OutputTokens: t.OutputTokens, CachedTokens: t.CachedTokens,
 		ModelCalls: t.ModelCalls, ToolCalls: t.ToolCalls, ModelMS: t.ModelMS,
-		WaitsFor: WaitsFor(t, now), Task: t.Task, Error: t.Outcome.Error, Kind: t.Outcome.Kind,
+		Line:     treeCost(t, d).Line(),
+		WaitsFor: WaitsFor(t, d.Now), Task: t.Task, Error: t.Outcome.Error, Kind: t.Outcome.Kind,
 	}
 }

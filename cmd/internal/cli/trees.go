@@ -27,39 +27,43 @@ type treeColumn struct {
 	title string
 	// wide says that a narrow terminal has no room for it.
 	wide  bool
-	value func(t client.TreeInfo, now time.Time) string
+	value func(t client.TreeInfo, d Display) string
 }
 
 // treeColumns are the columns of a list of trees.
 var treeColumns = []treeColumn{
-	{"ID", false, func(t client.TreeInfo, _ time.Time) string { return t.Root.Tree.String() }},
-	{"AGENT", false, func(t client.TreeInfo, _ time.Time) string { return t.Root.Agent.String() }},
-	{"STATUS", false, func(t client.TreeInfo, _ time.Time) string { return string(t.Status) }},
-	{"AGE", false, func(t client.TreeInfo, now time.Time) string { return presence.Age(now.Sub(t.Began)) }},
-	{"TOOK", true, func(t client.TreeInfo, now time.Time) string {
+	{"ID", false, func(t client.TreeInfo, _ Display) string { return t.Root.Tree.String() }},
+	{"AGENT", false, func(t client.TreeInfo, _ Display) string { return t.Root.Agent.String() }},
+	{"STATUS", false, func(t client.TreeInfo, _ Display) string { return string(t.Status) }},
+	{"AGE", false, func(t client.TreeInfo, d Display) string { return presence.Age(d.Now.Sub(t.Began)) }},
+	{"TOOK", true, func(t client.TreeInfo, d Display) string {
 		if t.Ended.IsZero() {
-			return ShortTime(now.Sub(t.Began))
+			return ShortTime(d.Now.Sub(t.Began))
 		}
 		return ShortTime(t.Ended.Sub(t.Began))
 	}},
-	{"RUNS", false, func(t client.TreeInfo, _ time.Time) string { return fmt.Sprintf("%d/%d", t.Done, t.Runs) }},
-	{"TURNS", true, func(t client.TreeInfo, _ time.Time) string { return strconv.Itoa(t.Turns) }},
-	{"TOKENS", false, func(t client.TreeInfo, _ time.Time) string { return Count(tokens(t.Usage)) }},
-	{"TASK", true, func(t client.TreeInfo, _ time.Time) string { return fit(firstWords(t.Task), listedTask) }},
-	{"WAITS FOR", false, func(t client.TreeInfo, now time.Time) string {
-		return cmp.Or(WaitsFor(t, now), firstWords(t.Outcome.Error))
+	{"RUNS", false, func(t client.TreeInfo, _ Display) string { return fmt.Sprintf("%d/%d", t.Done, t.Runs) }},
+	{"TURNS", true, func(t client.TreeInfo, _ Display) string { return strconv.Itoa(t.Turns) }},
+	{"TOKENS", false, func(t client.TreeInfo, _ Display) string { return Count(tokens(t.Usage)) }},
+	{costTitle, false, func(t client.TreeInfo, d Display) string { return treeCost(t, d).Amount() }},
+	{"TASK", true, func(t client.TreeInfo, _ Display) string { return fit(firstWords(t.Task), listedTask) }},
+	{"WAITS FOR", false, func(t client.TreeInfo, d Display) string {
+		return cmp.Or(WaitsFor(t, d.Now), firstWords(t.Outcome.Error))
 	}},
 }
 
+// costTitle is the title of a column of costs. The currency follows it.
+const costTitle = "COST "
+
 // PrintTrees prints a table of trees. It prints nothing without any. A row is
 // cut to the width of a terminal.
-func PrintTrees(w io.Writer, trees []client.TreeInfo, now time.Time) error {
+func PrintTrees(w io.Writer, trees []client.TreeInfo, d Display) error {
 	if len(trees) == 0 {
 		return nil
 	}
 	width := stdoutWidth()
 	columns := slices.DeleteFunc(slices.Clone(treeColumns), func(c treeColumn) bool {
-		return c.wide && 0 < width && width < wideList
+		return c.wide && 0 < width && width < wideList || c.title == costTitle && d.Prices.IsZero()
 	})
 	row := func(cell func(treeColumn) string) string {
 		var cells []string
@@ -70,9 +74,14 @@ func PrintTrees(w io.Writer, trees []client.TreeInfo, now time.Time) error {
 	}
 	var whole strings.Builder
 	table := tabwriter.NewWriter(&whole, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, row(func(c treeColumn) string { return c.title }))
+	fmt.Fprintln(table, row(func(c treeColumn) string {
+		if c.title == costTitle {
+			return c.title + Printable(d.Prices.Currency)
+		}
+		return c.title
+	}))
 	for _, t := range trees {
-		fmt.Fprintln(table, row(func(c treeColumn) string { return c.value(t, now) }))
+		fmt.Fprintln(table, row(func(c treeColumn) string { return c.value(t, d) }))
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/check"
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/price"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/catalog"
 	"github.com/axebus/axe/subjects"
@@ -225,6 +226,9 @@ func workerName() string {
 	return subjects.WorkerOf(host[max(0, len(host)-40):]).String() + "-" + strconv.Itoa(os.Getpid())
 }
 
+// Prices are those of config.toml. Load comes before.
+func (f *WorkerFlags) Prices() price.Table { return f.global.Prices }
+
 // Work runs a worker for the agents of the directory until ctx ends, then
 // drains it. The worker follows changes of the directory. The end of ctx is no
 // error. A directory that cannot be read at first is an error; later the worker
@@ -238,7 +242,7 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 	w, err := agentd.New(conn, agentd.Config{
 		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, RateLimit: f.rateLimit, Slots: f.Slots,
 		ToolSlots: f.ToolSlots, Sandbox: f.sandbox(), ActiveAgents: f.ActiveAgents, Answers: f.answers,
-		Serving: f.Serving, Metrics: f.Metrics,
+		Serving: f.Serving, Metrics: f.Metrics, Prices: f.global.Prices,
 		Memory: f.Memory(conn), Unattended: f.Ephemeral && !f.Attended, Timeout: f.Timeout, Grace: f.Grace, Log: log,
 		TreeLog: trees,
 	})

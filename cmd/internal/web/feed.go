@@ -17,6 +17,7 @@ import (
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/internal/text"
+	"github.com/axebus/axe/price"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -27,6 +28,7 @@ const maxFed = 500
 // feeds has a feed for each tree that somebody watches.
 type feeds struct {
 	client *client.Client
+	prices price.Table
 	ctx    context.Context //nolint:containedctx // it ends all followers, when close is called
 	stop   context.CancelFunc
 	// followers has the goroutines of the feeds.
@@ -36,9 +38,9 @@ type feeds struct {
 	all map[subjects.Tree]*feed
 }
 
-func newFeeds(c *client.Client) *feeds {
+func newFeeds(c *client.Client, prices price.Table) *feeds {
 	ctx, stop := context.WithCancel(context.Background())
-	return &feeds{client: c, ctx: ctx, stop: stop, all: map[subjects.Tree]*feed{}}
+	return &feeds{client: c, prices: prices, ctx: ctx, stop: stop, all: map[subjects.Tree]*feed{}}
 }
 
 // close ends all feeds, and waits for their followers.
@@ -57,7 +59,7 @@ func (fs *feeds) join(tree subjects.Tree) *feed {
 		ctx, stop := context.WithCancel(fs.ctx)
 		f = &feed{
 			stop: stop, changed: make(chan struct{}), lines: map[subjects.Path]*fedLine{},
-			seen: map[subjects.Path]string{},
+			seen: map[subjects.Path]string{}, prices: fs.prices,
 		}
 		fs.all[tree] = f
 		fs.followers.Go(func() {
@@ -84,7 +86,8 @@ func (fs *feeds) leave(tree subjects.Tree, f *feed) {
 // watchers get them. Each watcher keeps its place in the feed, so that a slow
 // one delays no other.
 type feed struct {
-	stop context.CancelFunc
+	stop   context.CancelFunc
+	prices price.Table
 	// watchers is guarded by the lock of feeds.
 	watchers int
 
@@ -381,7 +384,7 @@ func (f *feed) encode(now time.Time) {
 		if info.Run.Tree.IsZero() {
 			continue // no event of the run has come yet
 		}
-		line := cli.RunLineOf(info, f.tree.Why(path, now))
+		line := cli.RunLineOf(info, f.tree.Why(path, now), f.prices)
 		if path.IsRoot() && info.Called.IsZero() && info.Ended.IsZero() {
 			line.Status = string(client.TreeQueued)
 		}

@@ -76,7 +76,10 @@ func (f *Flags) Listen(ctx context.Context, program string) (err error) {
 
 // Serve serves the API of a bus until ctx ends. Listen has to come before.
 func (f *Flags) Serve(ctx context.Context, conn *bus.Conn, log *slog.Logger) error {
-	s := New(Config{Client: client.New(conn), Conn: conn, Tokens: f.tokens, Hosts: f.hosts, Log: log})
+	s := New(Config{
+		Client: client.New(conn), Conn: conn, Tokens: f.tokens, Hosts: f.hosts, Log: log,
+		Prices: cli.Prices(f.cmd.Root().Name()),
+	})
 	return s.Serve(ctx, f.listener)
 }
 

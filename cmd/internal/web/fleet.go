@@ -42,9 +42,15 @@ func (s *Server) listWorkers(w http.ResponseWriter, r *http.Request) error {
 // defaultSince is the time of statistics without since.
 const defaultSince = 24 * time.Hour
 
-func (s *Server) readCounts(ctx context.Context, since time.Duration) (c counts, err error) {
-	c.Agents, c.All, err = client.Statistics(ctx, s.Client, time.Now().Add(-since))
-	return c, err
+func (s *Server) readCounts(ctx context.Context, since time.Duration) (client.Statistics, error) {
+	return client.ReadStatistics(ctx, s.Client, s.conn.Clocks.Now().Add(-since))
+}
+
+// statisticsAnswer has the statistics of agents.
+type statisticsAnswer struct {
+	Agents []cli.StatisticsLine `json:"agents"`
+	// All is false if there are more outcomes than were read.
+	All bool `json:"all"`
 }
 
 func (s *Server) statistics(w http.ResponseWriter, r *http.Request) error {
@@ -61,9 +67,13 @@ func (s *Server) statistics(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c.Agents = append([]client.AgentStatistics{}, c.Agents...)
-	cli.SortStatistics(c.Agents, order)
-	return reply(w, http.StatusOK, c)
+	agents := slices.Clone(c.Agents)
+	cli.SortStatistics(agents, order)
+	answer := statisticsAnswer{[]cli.StatisticsLine{}, c.All}
+	for _, a := range agents {
+		answer.Agents = append(answer.Agents, cli.StatisticsLineOf(a, s.prices))
+	}
+	return reply(w, http.StatusOK, answer)
 }
 
 // readHeld lists the turns and calls that wait for a person, of one tree or,

@@ -275,7 +275,7 @@ func TestPageAnswers(t *testing.T) {
 	h.submit("lead", "be patient", "hangs")
 	next(t, h.gate.asked)
 	most := func(sort string) string { // the first agent in an order
-		var c counts
+		var c statisticsAnswer
 		h.get("/v1/statistics?sort="+sort, &c)
 		return c.Agents[0].Agent
 	}
@@ -298,7 +298,7 @@ func TestPageAnswers(t *testing.T) {
 			"",
 		},
 		{"What did that agent say?", []string{"first", "echo r "}, []string{"Assistant", "echo: good morning"}, ""},
-		{"What did it cost?", []string{"first"}, []string{"script/echo", "tokens 3 in, 5 out"}, ""},
+		{"What did it cost?", []string{"first"}, []string{"script/echo", "tokens 3 in, 5 out", "cost 0.0080 USD"}, ""},
 		{
 			"Where do two trees part?",
 			[]string{"first", "Compare", "second"},

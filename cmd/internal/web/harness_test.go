@@ -22,6 +22,7 @@ import (
 	"github.com/axebus/axe/internal/httpguard"
 	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/internal/testbus"
+	"github.com/axebus/axe/price"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/catalog"
 	"github.com/axebus/axe/subjects"
@@ -244,6 +245,11 @@ func (h *harness) background(fn func(context.Context) error) (stop func()) {
 	return stop
 }
 
+// prices are those of one model of the tests.
+var prices = price.Table{Currency: "USD", Models: map[string]price.Model{
+	"script/echo": {Input: price.FromUnits(1000), Output: price.FromUnits(1000)},
+}}
+
 // serve serves the API until stop is called or the test ends, and sets url.
 func (h *harness) serve(tokens httpguard.Tokens) (s *Server, stop func()) {
 	h.t.Helper()
@@ -252,7 +258,7 @@ func (h *harness) serve(tokens httpguard.Tokens) (s *Server, stop func()) {
 		h.t.Fatal(err)
 	}
 	h.url = "http://" + l.Addr().String()
-	s = New(Config{Client: h.Client, Conn: h.conn, Tokens: tokens})
+	s = New(Config{Client: h.Client, Conn: h.conn, Tokens: tokens, Prices: prices})
 	return s, h.background(func(ctx context.Context) error { return s.Serve(ctx, l) })
 }
 

@@ -104,13 +104,6 @@ type held struct {
 	Calls []cli.HeldCallLine `json:"calls"`
 }
 
-// counts are statistics of agents.
-type counts struct {
-	Agents []client.AgentStatistics `json:"agents"`
-	// All is false if there are more outcomes than were read.
-	All bool `json:"all"`
-}
-
 // reads are the reads of the bus that several clients share.
 type reads struct {
 	trees     *shared[treesKey, client.TreePage]
@@ -118,7 +111,7 @@ type reads struct {
 	held      *shared[subjects.Tree, held]
 	agents    *shared[struct{}, []cli.AgentLine]
 	workers   *shared[struct{}, []cli.WorkerLine]
-	counts    *shared[time.Duration, counts]
+	counts    *shared[time.Duration, client.Statistics]
 }
 
 func newReads(s *Server) reads {

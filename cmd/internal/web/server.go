@@ -17,6 +17,7 @@ import (
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/internal/httpguard"
+	"github.com/axebus/axe/price"
 )
 
 const (
@@ -45,6 +46,8 @@ type Config struct {
 	Tokens httpguard.Tokens
 	// Hosts are names of the server beside its addresses and localhost.
 	Hosts []string
+	// Prices are those of models. Without any no costs are shown.
+	Prices price.Table
 	// Log gets the failures of the server. Nil discards them.
 	Log *slog.Logger
 }
@@ -53,6 +56,7 @@ type Config struct {
 type Server struct {
 	*client.Client
 	conn    *bus.Conn
+	prices  price.Table
 	log     *slog.Logger
 	handler http.Handler
 	mux     *http.ServeMux
@@ -69,7 +73,7 @@ type Server struct {
 func New(cfg Config) *Server {
 	s := &Server{
 		Client: cfg.Client, conn: cfg.Conn, log: cfg.Log, mux: http.NewServeMux(), drain: make(chan struct{}),
-		feeds: newFeeds(cfg.Client),
+		feeds: newFeeds(cfg.Client, cfg.Prices), prices: cfg.Prices,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -111,6 +115,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	return nil
 }
+
+// display returns what the lines of trees need beside the trees.
+func (s *Server) display() cli.Display { return cli.Display{Now: time.Now(), Prices: s.prices} }
 
 // handle makes the handler of a route.
 func (s *Server) handle(route route) http.Handler {

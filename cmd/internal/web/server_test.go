@@ -320,7 +320,7 @@ func TestListsAreThoseOfTheCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := cli.RunLines(snapshot, subjects.Root, time.Now())[0]
+	want := cli.RunLines(snapshot, subjects.Root, cli.Display{Now: time.Now()})[0]
 	line := answer.Run
 	if line.Status != want.Status || line.Task != want.Task || !strings.Contains(line.Why, "who pays?") {
 		t.Errorf("run %+v, want %+v", line, want)

@@ -111,9 +111,9 @@ func (s *Server) listTrees(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	list := treeList{Trees: []cli.TreeLine{}}
-	now := time.Now()
+	d := s.display()
 	for _, t := range page.Trees {
-		list.Trees = append(list.Trees, cli.TreeLineOf(t, now))
+		list.Trees = append(list.Trees, cli.TreeLineOf(t, d))
 	}
 	if !page.Last.IsZero() {
 		list.Next = page.Last.String()
@@ -138,7 +138,7 @@ func (s *Server) showTree(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return reply(w, http.StatusOK, treeAnswer{
-		snapshot.Root.Tree.String(), snapshot.Queued, cli.RunLines(snapshot, subjects.Root, time.Now()),
+		snapshot.Root.Tree.String(), snapshot.Queued, cli.RunLines(snapshot, subjects.Root, s.display()),
 	})
 }
 
@@ -159,7 +159,7 @@ func (s *Server) showRun(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	answer := runAnswer{Messages: []cli.MessageLine{}}
-	lines := cli.RunLines(snapshot, path, time.Now())
+	lines := cli.RunLines(snapshot, path, s.display())
 	if len(lines) == 0 || lines[0].Path != path.String() || snapshot.Queued && !path.IsRoot() {
 		return fmt.Errorf("%w: %s of tree %s", client.ErrUnknownRun, path, tree)
 	}
@@ -168,7 +168,7 @@ func (s *Server) showRun(w http.ResponseWriter, r *http.Request) error {
 	for _, e := range snapshot.Events {
 		for _, m := range conversations.Messages(e) {
 			if m.Run.Path == path {
-				answer.Messages = append(answer.Messages, cli.MessageLineOf(m))
+				answer.Messages = append(answer.Messages, cli.MessageLineOf(m, s.prices))
 			}
 		}
 	}

@@ -148,6 +148,26 @@ export function tokenText(l) {
   return `${count(l.input_tokens ?? 0)} in, ${count(l.output_tokens ?? 0)} out${cached}`;
 }
 
+// costText formats the cost of a line: two decimals or, below a tenth of a unit,
+// two significant digits. It is empty for a line without a cost. A + stands for
+// tokens that have no price.
+export function costText(l) {
+  if (l.cost === undefined) return '';
+  let decimals = 2;
+  for (let edge = 0.1; l.cost > 0 && l.cost < edge && decimals < 9; edge /= 10) decimals++;
+  return `${l.cost.toFixed(decimals)}${l.cost_partial ? '+' : ''} ${l.currency ?? ''}`;
+}
+
+// costOf sums the costs of lines.
+export function costOf(lines) {
+  const priced = lines.filter((l) => l.cost !== undefined);
+  if (priced.length === 0) return {};
+  return {
+    cost: priced.reduce((sum, l) => sum + l.cost, 0), currency: priced[0].currency,
+    cost_partial: lines.some((l) => l.cost_partial || (l.cost === undefined && tokens(l) > 0)),
+  };
+}
+
 // clock formats the time of day, and the date if it is another day.
 export function clock(text) {
   const d = new Date(text);

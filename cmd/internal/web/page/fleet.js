@@ -1,7 +1,7 @@
 // Agents with their statistics, workers with what they have in hand, and dead
 // letters.
 import { get, poll, post } from './api.js';
-import { ask, count, facts, fill, firstLine, h, many, now, prose, route, span, time, toast, update, when } from './dom.js';
+import { ask, costText, count, facts, fill, firstLine, h, many, now, prose, route, span, time, toast, update, when } from './dom.js';
 
 const orders = [['', 'by name'], ['p95', 'slowest first'], ['failed', 'most failures first'], ['tokens', 'most tokens first']];
 
@@ -40,7 +40,8 @@ export function agents(main, { segments, query, signal }) {
           a.former?.length > 0 && `; before: ${a.former.join(', ')}`)),
       number('runs', s && count(s.runs)), number('failed', s && count(s.failed), s?.failed ? 'bad' : ''),
       number('median', s && span(s.p50_ns / 1e6)), number('95 %', s && span(s.p95_ns / 1e6)),
-      number('tokens', s && count(s.usage.input_tokens + s.usage.output_tokens)),
+      number('tokens', s && [count(s.usage.input_tokens + s.usage.output_tokens),
+        s.cost !== undefined && h('div', { class: 'dim' }, costText(s))]),
       h('td', { class: 'links' }, h('a', { href: route(['trees'], { agent: a.name }) }, 'Trees'), ' ',
         h('a', { href: route(['submit', a.name]) }, 'New task')))));
   }, 5000, signal);

@@ -1,6 +1,6 @@
 // One run: its facts, its conversation, and the ways to steer it.
 import { get, steer } from './api.js';
-import { aged, ask, badge, clock, count, facts, fill, firstLine, h, now, prose, route, span, time, tokenText, update, when } from './dom.js';
+import { aged, ask, badge, clock, costText, count, facts, fill, firstLine, h, now, prose, route, span, time, tokenText, update, when } from './dom.js';
 import { heldCall, heldTurn, person } from './held.js';
 
 // readAge is the time for which the server may answer with an earlier read, in
@@ -45,7 +45,7 @@ export function runPanel(side, { tree, path, signal, up }) {
         ['took', r.called && span((over ? when(r.ended) : now()) - when(r.called))],
         ['deadline', !over && time(r.deadline)],
         ['turns', r.tool ? '' : `${r.turns}${r.retries ? `, ${r.retries} made again` : ''}`],
-        ['tokens', r.tool ? '' : tokenText(r)],
+        ['tokens', r.tool ? '' : tokenText(r)], ['cost', costText(r)],
         ['called by', parts.length > 2 && h('a', { href: route(['tree', tree, parts.slice(0, -2).join('-')]) }, parts.slice(0, -2).join('-'))],
       ]),
       !over && h('div', { class: 'buttons' },

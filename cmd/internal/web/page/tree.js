@@ -1,7 +1,7 @@
 // One tree: its runs as a waterfall over time or as an outline, live.
 import { download, follow, get, hasToken, steer } from './api.js';
 import {
-  aged, ask, badge, clock, count, facts, fill, firstLine, h, many, now, prose, route, sign, span, time, toast, tokens, tokenText, update, when,
+  aged, ask, badge, clock, costOf, costText, count, facts, fill, firstLine, h, many, now, prose, route, sign, span, time, toast, tokens, tokenText, update, when,
 } from './dom.js';
 import { Rows } from './rows.js';
 import { runPanel } from './run.js';
@@ -252,6 +252,7 @@ export function tree(main, { segments, query, signal }) {
       facts([
         ['began', time(r.called)], ['took', span(length(r))],
         ['runs', `${all.filter(ended).length} of ${all.length} ended`], ['turns', turns], ['tokens', tokenText(sum)],
+        ['cost', costText(costOf(all))],
         ['by model', models.size > 1 && [...models].map(([m, n]) => `${m} ${count(n)}`).join(', ')],
         ['model', models.size === 1 && [...models.keys()][0]],
       ]));

@@ -1,6 +1,6 @@
 // The list of trees, with filters.
 import { get, poll } from './api.js';
-import { badge, count, fill, firstLine, h, many, now, route, span, time, tokens, when } from './dom.js';
+import { badge, costText, count, fill, firstLine, h, many, now, route, span, time, tokens, when } from './dom.js';
 import { Rows } from './rows.js';
 
 // pageSize is the number of trees that one request reads.
@@ -98,7 +98,7 @@ function treeRow(t) {
     h('span', { class: 'c-task' }, h('span', { class: 'cut' }, firstLine(t.task)),
       why && h('span', { class: `cut small ${t.status === 'failed' ? 'bad' : 'why'}` }, firstLine(why, 240))),
     h('span', { class: 'c-runs num' }, `${t.done}/${t.runs}`),
-    h('span', { class: 'c-tokens num' }, count(tokens(t))),
+    h('span', { class: 'c-tokens num' }, count(tokens(t)), t.cost !== undefined && h('span', { class: 'cut small dim' }, costText(t))),
     h('span', { class: 'c-took num' }, span(took)),
     h('span', { class: 'c-began num dim' }, time(t.began)));
 }
