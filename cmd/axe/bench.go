@@ -29,11 +29,12 @@ command removes it at the end.
 A figure with an aim is printed with the aim and a verdict. A missed aim makes
 the exit code 1. Other load on the machine changes times, but hardly the ratios.
 
-The workloads scale, view and agents are measured only on request. The first one
-makes --runs runs on one stream, of which --waiting wait (6 minutes and 1.2 GiB
-of disk for a million), and a worker with --agents more agents than in the other
-workloads. view stores the messages of --runs runs, and measures axe ps and axe
-show on them. agents compares workers with and without --agents more.`
+Some workloads are measured only on request. scale makes --runs runs on one
+stream, of which --waiting wait (6 minutes and 1.2 GiB of disk for a million),
+and a worker with --agents more agents than in the other workloads. view stores
+the messages of --runs runs, and measures axe ps and axe show on them. observe
+measures what metrics and 200 watchers of a tree cost. crash kills workers.
+agents compares workers with and without --agents more.`
 
 	benchExamples = `  axe bench
   axe bench --only leaf,fan-out --for 10s
@@ -66,7 +67,7 @@ func benchCommand() *cobra.Command {
 	o.dial.Register(cmd)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.cfg.Only, "only", nil,
-		"workloads: "+strings.Join(bench.Names(), ", ")+" (default all but scale, view and agents)")
+		"workloads: "+strings.Join(bench.Names(), ", ")+" (default all but "+strings.Join(bench.OnRequest(), ", ")+")")
 	flags.Var((*cli.Seconds)(&o.cfg.For), "for", "duration of each measurement")
 	flags.IntVar(&o.cfg.Slots, "slots", 64, "slots of a worker, and runs in flight")
 	flags.Var((*cli.Seconds)(&o.cfg.Latency), "latency", "latency of the model")

@@ -21,11 +21,15 @@ type processConfig struct {
 	StoreDir string `json:"store_dir,omitzero"`
 	Listen   string `json:"listen,omitzero"`
 	Sync     bool   `json:"sync,omitzero"`
-	// Dial, Prefix, Name and Slots are those of a worker.
+	// Dial and Prefix are those of a worker and of a page, Name and Slots
+	// those of a worker.
 	Dial   bus.Dial `json:"dial,omitzero"`
 	Prefix string   `json:"prefix,omitzero"`
 	Name   string   `json:"name,omitzero"`
 	Slots  int      `json:"slots,omitzero"`
+	// Metrics makes a worker count for Prometheus. Its URL is that of the
+	// metrics.
+	Metrics bool `json:"metrics,omitzero"`
 	// ExtraAgents is the number of agents that a worker serves beside those
 	// of the workloads.
 	ExtraAgents int `json:"extra_agents,omitzero"`
@@ -45,6 +49,8 @@ const (
 	server role = "server"
 	model  role = "model"
 	worker role = "worker"
+	// page serves the HTTP API.
+	page role = "page"
 )
 
 // rawServers is a group of raw servers in the process of a worker.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -17,7 +18,11 @@ import (
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/bus/busbench"
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/cmd/internal/web"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/metrics"
+	"github.com/axebus/axe/price"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/provider/openai"
 	"github.com/axebus/axe/subjects"
@@ -90,8 +95,10 @@ func (o processConfig) begin(ctx context.Context) (service, error) {
 		return o.answer(ctx)
 	case worker:
 		return o.work(ctx)
+	case page:
+		return o.show(ctx)
 	}
-	return service{}, fmt.Errorf("role must be %s, %s or %s, got %q", server, model, worker, o.Role)
+	return service{}, fmt.Errorf("role must be %s, %s, %s or %s, got %q", server, model, worker, page, o.Role)
 }
 
 // keyFile is the file with the key of a server of the testbed. All of its
@@ -111,11 +118,16 @@ func (o processConfig) serve() (service, error) {
 
 // answer serves the model over HTTP.
 func (o processConfig) answer(ctx context.Context) (service, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	return serveHTTP(ctx, overHTTP{o.Latency})
+}
+
+// serveHTTP serves HTTP at a free port until it is waited for.
+func serveHTTP(ctx context.Context, h http.Handler) (service, error) {
+	l, err := listen(ctx)
 	if err != nil {
 		return service{}, err
 	}
-	s := &http.Server{Handler: overHTTP{o.Latency}, ReadHeaderTimeout: time.Minute}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 	var serving errgroup.Group
 	serving.Go(func() error { return s.Serve(l) })
 	return service{url: "http://" + l.Addr().String(), wait: func() error {
@@ -127,20 +139,59 @@ func (o processConfig) answer(ctx context.Context) (service, error) {
 	}}, nil
 }
 
-// work runs a worker, and raw servers beside it.
-func (o processConfig) work(ctx context.Context) (service, error) {
+// listen listens at a free port of this machine.
+func listen(ctx context.Context) (net.Listener, error) {
+	return (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+}
+
+// open opens a connection to the bus.
+func (o processConfig) open(ctx context.Context) (*bus.Conn, error) {
 	space, err := subjects.NewSpace(o.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	return bus.Open(ctx, bus.Config{Dial: o.Dial, Space: space})
+}
+
+// show serves the page and the HTTP API.
+func (o processConfig) show(ctx context.Context) (service, error) {
+	conn, err := o.open(ctx)
 	if err != nil {
 		return service{}, err
 	}
-	conn, err := bus.Open(ctx, bus.Config{Dial: o.Dial, Space: space})
+	l, err := listen(ctx)
+	if err != nil {
+		conn.Close()
+		return service{}, err
+	}
+	var serving errgroup.Group
+	serving.Go(func() error { return web.New(web.Config{Client: client.New(conn), Conn: conn}).Serve(ctx, l) })
+	return service{
+		url:  "http://" + l.Addr().String(),
+		wait: func() error { defer conn.Close(); return serving.Wait() },
+	}, nil
+}
+
+// work runs a worker, and raw servers beside it.
+func (o processConfig) work(ctx context.Context) (service, error) {
+	conn, err := o.open(ctx)
 	if err != nil {
 		return service{}, err
 	}
 	model := o.provider()
+	counts := service{wait: func() error { return nil }}
+	var counted *metrics.Worker
+	if o.Metrics {
+		counted = metrics.NewWorker("bench", price.Table{})
+		if counts, err = serveHTTP(ctx, counted.Handler(slog.New(slog.DiscardHandler))); err != nil {
+			conn.Close()
+			return service{}, err
+		}
+	}
 	w, err := agentd.New(conn, agentd.Config{
 		Name: o.Name, Slots: o.Slots, Timeout: time.Hour, Grace: time.Second,
-		Open: func(string) (provider.Provider, string, error) { return model, "bench", nil },
+		Metrics: counted,
+		Open:    func(string) (provider.Provider, string, error) { return model, "bench", nil },
 	})
 	if err == nil {
 		err = w.Serve(configs.Definitions{Agents: agents("in/bench", o.ExtraAgents)})
@@ -167,8 +218,9 @@ func (o processConfig) work(ctx context.Context) (service, error) {
 		all.Go(func() error { return serve(ctx, g.Name, g.N, reply) })
 	}
 	return service{
+		url:  counts.url,
 		read: func() uint64 { return conn.Stats().Messages },
-		wait: func() error { defer conn.Close(); return all.Wait() },
+		wait: func() error { defer conn.Close(); return errors.Join(all.Wait(), counts.wait()) },
 	}, nil
 }
 

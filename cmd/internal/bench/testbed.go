@@ -151,11 +151,16 @@ func (s *testbed) startServer(ctx context.Context, listen string) (err error) {
 // startWorkers replaces all workers by n new ones. Their model is behind HTTP,
 // or in their own processes.
 func (s *testbed) startWorkers(ctx context.Context, n int, overHTTP bool, raw ...rawServers) error {
+	o := s.workerConfig(overHTTP)
+	o.Raw = raw
+	return s.replaceWorkers(ctx, n, o)
+}
+
+// replaceWorkers replaces all workers by n new ones.
+func (s *testbed) replaceWorkers(ctx context.Context, n int, o processConfig) error {
 	if err := s.stopWorkers(); err != nil {
 		return err
 	}
-	o := s.workerConfig(overHTTP)
-	o.Raw = raw
 	for range n {
 		if err := s.addWorker(ctx, o); err != nil {
 			return err

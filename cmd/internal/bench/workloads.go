@@ -47,6 +47,10 @@ var workloads = []workload{
 		"view", "lists of trees and the drawing of one on a stream of many runs, in turn with raw reads",
 		view, true,
 	},
+	{
+		"observe", "a worker with metrics, in turn with one without; a tree with 200 watchers, and without",
+		observe, true,
+	},
 	{"crash", "workers that are killed during a request, until it is repeated", crash, true},
 	{"agents", "three workers with many agents, compared with three workers with few", agentsAtWork, true},
 }
@@ -55,6 +59,16 @@ var workloads = []workload{
 func Names() (names []string) {
 	for _, w := range workloads {
 		names = append(names, w.name)
+	}
+	return names
+}
+
+// OnRequest lists the workloads that run only if Config.Only names them.
+func OnRequest() (names []string) {
+	for _, w := range workloads {
+		if w.long {
+			names = append(names, w.name)
+		}
 	}
 	return names
 }
