@@ -99,7 +99,7 @@ arrows: ## fail on an import against the table in cmd/arch_test.go
 	$(GO) test -count=1 -run Arrows ./cmd
 
 .PHONY: deploy-check
-deploy-check: ## check compose.yaml with the library of Compose, and build and run the image, with buildah
+deploy-check: ## check compose.yaml, the chart and the image with the libraries of Compose, Helm and Kubernetes, and buildah
 	cd deploy/check && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 .PHONY: tidy
