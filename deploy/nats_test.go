@@ -2,16 +2,19 @@ package deploy_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
@@ -23,6 +26,9 @@ import (
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
+
+// domain is the JetStream domain of the servers in nats/.
+const domain = "hub"
 
 // natsSystem is a system of axe auth init, with the configurations of nats/ on
 // this machine instead of their own.
@@ -39,10 +45,11 @@ func newNATSSystem(t *testing.T) *natsSystem {
 	c := auth.Config{
 		Dir: s.dir, Account: "AXE", Listen: "0.0.0.0:4222", StoreDir: filepath.Join(s.dir, "store"),
 		Hosts: []string{"nats-1", "nats-2", "nats-3", "127.0.0.1"}, MaxStore: 20 << 30, MaxPayload: 8 << 20,
+		Domain: domain,
 	}
 	for _, r := range roles.All() {
 		c.Users = append(c.Users, roles.User{
-			Name: string(r), Role: r, Permissions: r.Permissions(roles.Scope{User: string(r)}),
+			Name: string(r), Role: r, Permissions: r.Permissions(roles.Scope{User: string(r), Domain: domain}),
 		})
 	}
 	if err := auth.Make(c); err != nil {
@@ -65,9 +72,24 @@ func (s *natsSystem) port(name string) int {
 	return s.ports[name]
 }
 
-// start starts a server with a configuration of nats/. The directories, the
-// ports and the names of machines are replaced by those of this machine.
-func (s *natsSystem) start(file, name string) {
+// account returns the public key of the account of the streams.
+func (s *natsSystem) account() string {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.dir, auth.AccountsFile))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	m := regexp.MustCompile(`# AXE:.*\n\s*(\w+):`).FindSubmatch(text)
+	if m == nil {
+		s.t.Fatalf("%s does not name the account AXE", auth.AccountsFile)
+	}
+	return string(m[1])
+}
+
+// start starts a server with a configuration of nats/, and more lines at its
+// end. The directories, the ports and the names of machines are replaced by
+// those of this machine.
+func (s *natsSystem) start(file, name, more string) {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join("nats", file))
 	if err != nil {
@@ -79,11 +101,23 @@ func (s *natsSystem) start(file, name string) {
 		"0.0.0.0:6222", s.address(name+" route"),
 		"nats-1:6222", s.address("nats-1 route"), "nats-2:6222", s.address("nats-2 route"),
 		"nats-3:6222", s.address("nats-3 route"),
-	).Replace(string(text))
+		"0.0.0.0:7422", s.address(name+" leaf"),
+		"nats-1:7422", s.address("nats-1 leaf"), "nats-2:7422", s.address("nats-2 leaf"),
+		"nats-3:7422", s.address("nats-3 leaf"),
+	).Replace
 	conf := filepath.Join(s.dir, name+".conf")
-	if err := os.WriteFile(conf, []byte(local), 0o600); err != nil {
+	if err := os.WriteFile(conf, []byte(local(string(text)+more)), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
+	leafnodes, err := os.ReadFile("nats/leafnodes.conf")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	included := filepath.Join(s.dir, "leafnodes.conf")
+	if err := os.WriteFile(included, []byte(local(string(leafnodes))), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Setenv("AXE_ACCOUNT", s.account())
 	s.t.Setenv("NATS_NAME", name)
 	opts, err := server.ProcessConfigFile(conf)
 	if err != nil {
@@ -106,10 +140,19 @@ func (s *natsSystem) address(name string) string { return fmt.Sprintf("127.0.0.1
 // open connects to a server as a role.
 func (s *natsSystem) open(name string, r roles.Role) *bus.Conn {
 	s.t.Helper()
-	conn, err := bus.Open(s.t.Context(), bus.Config{Dial: bus.Dial{
+	dial := bus.Dial{
 		URL: "tls://" + s.address(name), TLSCA: filepath.Join(s.dir, auth.CAFile),
 		Creds: filepath.Join(s.dir, auth.CredsFile(string(r))),
-	}})
+	}
+	if strings.HasPrefix(name, "leaf") {
+		dial.Context = filepath.Join(s.dir, name+".json")
+		context := fmt.Sprintf(`{"url": %q, "ca": %q, "jetstream_domain": %q}`, dial.URL, dial.TLSCA, domain)
+		if err := os.WriteFile(dial.Context, []byte(context), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+		dial.URL, dial.TLSCA = "", ""
+	}
+	conn, err := bus.Open(s.t.Context(), bus.Config{Dial: dial})
 	if err != nil {
 		s.t.Fatalf("%s at %s: %v", r, name, err)
 	}
@@ -204,7 +247,7 @@ func (s *natsSystem) retry(of string, fn func() error) {
 // TestSingleServer: a tree runs on one server.
 func TestSingleServer(t *testing.T) {
 	s := newNATSSystem(t)
-	s.start("single.conf", "nats-1")
+	s.start("single.conf", "nats-1", "")
 	s.run(1, "nats-1", "nats-1", "nats-1")
 }
 
@@ -213,7 +256,30 @@ func TestSingleServer(t *testing.T) {
 func TestCluster(t *testing.T) {
 	s := newNATSSystem(t)
 	for _, name := range []string{"nats-1", "nats-2", "nats-3"} {
-		s.start("cluster.conf", name)
+		s.start("cluster.conf", name, "")
 	}
 	s.run(3, "nats-1", "nats-2", "nats-3")
+}
+
+// TestLeaf: a worker at a leaf node carries out a task of the bus. The leaf node
+// holds its clients to their permissions, and a client is not admitted with the
+// leaf node's own creds.
+func TestLeaf(t *testing.T) {
+	s := newNATSSystem(t)
+	s.start("single.conf", "nats-1", "include \"leafnodes.conf\"\n")
+	s.start("leaf.conf", "leaf-1", "")
+	s.run(1, "nats-1", "leaf-1", "nats-1")
+	observer := s.open("leaf-1", roles.Observer)
+	s.retry("read through the leaf node", func() error { return observer.Provisioned(t.Context()) })
+	_, err := observer.Write(t.Context(), bus.Message{Subject: "axe.submit.lead.forged", Body: []byte("x")})
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		t.Errorf("a submission of an observer at the leaf node: %v, want a violation", err)
+	}
+	for _, name := range []string{"nats-1", "leaf-1"} {
+		_, err := nats.Connect("tls://"+s.address(name), nats.RootCAs(filepath.Join(s.dir, auth.CAFile)),
+			nats.UserCredentials(filepath.Join(s.dir, auth.LeafFile)))
+		if !errors.Is(err, nats.ErrAuthorization) {
+			t.Errorf("a client with the creds of the leaf node at %s: %v, want ErrAuthorization", name, err)
+		}
+	}
 }

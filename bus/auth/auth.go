@@ -52,6 +52,9 @@ type Config struct {
 	MaxStore, ServerStore int64
 	// MaxPayload is the server's largest message in bytes.
 	MaxPayload int32
+	// Domain is the JetStream domain of the server. With it the system has a
+	// user for leaf nodes (LeafFile). Empty: none.
+	Domain string
 }
 
 // The files of a system, below its directory.
@@ -60,6 +63,10 @@ const (
 	AccountsFile = "accounts.conf"
 	TenantsFile  = "tenants.conf"
 	CAFile       = "tls/ca.pem"
+	// LeafFile has the credentials of a leaf node. No other connection is
+	// admitted with them. A leaf node passes on what its own clients may do,
+	// so it is trusted like a server of the bus.
+	LeafFile = "leaf.creds"
 
 	serverCert = "tls/server.pem"
 	serverKey  = "tls/server.key"
@@ -139,6 +146,7 @@ func newSystem(c Config) (_ *system, err error) {
 	if s.tenant, err = newTenant(c.Account, c.Users); err != nil {
 		return nil, err
 	}
+	s.leaves = c.Domain != ""
 	if s.sys, err = newAccount("SYS"); err != nil {
 		return nil, err
 	}

@@ -35,6 +35,10 @@ jetstream {
   store_dir: {{printf "%q" .StoreDir}}
   max_file_store: {{.ServerStore}}
   sync_interval: always
+{{- with .Domain}}
+  # Clients of a leaf node reach the streams by this name.
+  domain: {{printf "%q" .}}
+{{- end}}
 }
 
 # The accounts and their users, in a file that every server of a cluster has.
@@ -53,6 +57,9 @@ var accountsText = template.Must(template.New(AccountsFile).Parse(`
 # accounts, submitters.nk submitters, and account.nk all other users: keep them
 # where no server and no worker is.
 operator: {{.Operator}}
+# A user shows its permissions when it connects. Those of a worker are longer
+# than the default of 4 KiB with several partitions, or with a domain.
+max_control_line: 64KB
 system_account: {{.Sys.Public}}
 resolver: MEMORY
 resolver_preload: {

@@ -38,6 +38,8 @@ type Tenant struct {
 	Name string
 	// Users are the users of the tenant.
 	Users []roles.User
+	// Domain is that of Config.
+	Domain string
 	Limits
 }
 
@@ -73,6 +75,7 @@ func Add(t Tenant) (err error) {
 	if err != nil {
 		return err
 	}
+	made.leaves = t.Domain != ""
 	if err := made.sign(operator, t.Limits); err != nil {
 		return err
 	}
@@ -196,6 +199,8 @@ func (t Tenant) readOperator() (nkeys.KeyPair, error) {
 type tenant struct {
 	users        []roles.User
 	main, guests account
+	// leaves says that leaf nodes may join.
+	leaves bool
 }
 
 // account is an account with its claims.
@@ -290,6 +295,15 @@ func (t *tenant) write(dir string) error {
 	if err := writeKeys(dir, map[string]nkeys.KeyPair{"account": t.main.key, "submitters": t.guests.key}); err != nil {
 		return err
 	}
+	if t.leaves {
+		creds, err := t.leafCreds()
+		if err != nil {
+			return fmt.Errorf("user of leaf nodes: %w", err)
+		}
+		if err := writeFile(filepath.Join(dir, LeafFile), creds); err != nil {
+			return err
+		}
+	}
 	for _, u := range t.users {
 		creds, err := t.creds(u)
 		if err != nil {
@@ -310,6 +324,34 @@ func (t *tenant) lines() string {
 
 // creds makes a user, and returns the content of its creds file.
 func (t *tenant) creds(u roles.User) ([]byte, error) {
+	signer := t.main
+	if u.Role == roles.Submitter {
+		signer = t.guests
+	}
+	return signer.creds(func(claims *jwt.UserClaims) {
+		claims.Name = u.Name
+		claims.Tags.Add("role:" + string(u.Role))
+		claims.Pub.Allow.Add(u.Publish...)
+		claims.Pub.Deny.Add(u.DenyPublish...)
+		claims.Sub.Allow.Add(u.Subscribe...)
+		if u.Responds {
+			claims.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: roles.ResponseTime}
+		}
+	})
+}
+
+// leafCreds makes the user of leaf nodes. Interest passes a leaf connection only
+// as a whole, so the user has no bounds: those of a leaf node's clients hold
+// there.
+func (t *tenant) leafCreds() ([]byte, error) {
+	return t.main.creds(func(claims *jwt.UserClaims) {
+		claims.Name = "leaf"
+		claims.AllowedConnectionTypes.Add(jwt.ConnectionTypeLeafnode)
+	})
+}
+
+// creds makes a user of the account, and returns the content of its creds file.
+func (a account) creds(fill func(*jwt.UserClaims)) ([]byte, error) {
 	key, err := nkeys.CreateUser()
 	if err != nil {
 		return nil, err
@@ -319,19 +361,8 @@ func (t *tenant) creds(u roles.User) ([]byte, error) {
 		return nil, err
 	}
 	claims := jwt.NewUserClaims(public)
-	claims.Name = u.Name
-	claims.Tags.Add("role:" + string(u.Role))
-	claims.Pub.Allow.Add(u.Publish...)
-	claims.Pub.Deny.Add(u.DenyPublish...)
-	claims.Sub.Allow.Add(u.Subscribe...)
-	if u.Responds {
-		claims.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: roles.ResponseTime}
-	}
-	signer := t.main
-	if u.Role == roles.Submitter {
-		signer = t.guests
-	}
-	text, err := claims.Encode(signer.key)
+	fill(claims)
+	text, err := claims.Encode(a.key)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,7 @@ type scopeFlags struct {
 	user       string
 	prefix     string
 	partitions int
+	domain     string
 	// creds is a file with the credentials of the user.
 	creds string
 	// last is the scope of the last user.
@@ -57,6 +59,14 @@ func (f *scopeFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.user, "name", "", "name of the user, whose inboxes are _INBOX_NAME (default the role)")
 	cmd.Flags().IntVar(&f.partitions, "partitions", 1, "number of partitions of the bus")
 }
+
+// registerDomain adds the flag of the domain.
+func (f *scopeFlags) registerDomain(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.domain, "js-domain", "",
+		"JetStream domain of the bus, for users that reach it through a leaf node")
+}
+
+var domainName = regexp.MustCompile(`^[A-Za-z0-9_-]*$`)
 
 // users returns the user of the role, or of each role.
 func (f *scopeFlags) users() (all []roles.User, _ error) {
@@ -78,7 +88,10 @@ func (f *scopeFlags) users() (all []roles.User, _ error) {
 	if err != nil {
 		return nil, cli.Fail(cli.CodeConfig, err)
 	}
-	scope := roles.Scope{Space: space.Spread(f.partitions)}
+	if !domainName.MatchString(f.domain) || f.domain == "API" {
+		return nil, cli.Usage("--js-domain must be of A-Z a-z 0-9 _ -, and not API, got %q", f.domain)
+	}
+	scope := roles.Scope{Space: space.Spread(f.partitions), Domain: f.domain}
 	for _, name := range f.agents {
 		a, err := subjects.ParseAgent(name)
 		if err != nil {
@@ -132,6 +145,7 @@ its answers come to _INBOX_NAME, where no other user can subscribe.`,
 		},
 	}
 	scope.register(cmd)
+	scope.registerDomain(cmd)
 	cmd.Flags().StringVar(&scope.prefix, "prefix", "", "first token of all subjects (default axe)")
 	cmd.Flags().StringVar(&form, "form", "conf",
 		"conf: users of nats-server.conf; nsc: commands of nsc; json: a line for each user, with the fields of its JWT")

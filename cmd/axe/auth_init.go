@@ -58,6 +58,7 @@ and neither the server nor its clients need them.`,
 	flags.StringVar(&i.contexts, "contexts", "axe", `beginning of the names of the contexts, "" for none`)
 	flags.IntVar(&i.scope.partitions, "partitions", 1, "number of partitions of the bus")
 	flags.StringVar(&i.scope.prefix, "prefix", "", "first token of all subjects (default axe)")
+	i.scope.registerDomain(cmd)
 	return cmd
 }
 
@@ -95,6 +96,7 @@ func (i *authInit) run(cmd *cobra.Command, dir string) error {
 	c := auth.Config{
 		Dir: dir, Account: "AXE", Users: users, Listen: i.listen, Hosts: i.hosts, CertFile: i.cert, KeyFile: i.key,
 		StoreDir: i.store, MaxStore: int64(i.maxStore), ServerStore: int64(i.room), MaxPayload: 8 << 20,
+		Domain: i.scope.domain,
 	}
 	if err := auth.Make(c); err != nil {
 		return cli.Fail(cli.CodeConfig, err)

@@ -54,6 +54,7 @@ more users. The server has the tenant after a reload of its configuration.`,
 	flags.StringVar(&a.contexts, "contexts", "", `beginning of the names of the contexts (default axe-NAME)`)
 	flags.IntVar(&a.scope.partitions, "partitions", 1, "number of partitions of the tenant's bus")
 	flags.StringVar(&a.scope.prefix, "prefix", "", "first token of all subjects (default axe)")
+	a.scope.registerDomain(cmd)
 	return cmd
 }
 
@@ -72,7 +73,7 @@ func (a *tenantAdd) run(cmd *cobra.Command, dir, name string) error {
 	if err != nil {
 		return cli.Fail(cli.CodeConfig, err)
 	}
-	a.tenant.Dir, a.tenant.Name, a.tenant.Users = dir, name, users
+	a.tenant.Dir, a.tenant.Name, a.tenant.Users, a.tenant.Domain = dir, name, users, a.scope.domain
 	a.tenant.MaxStore = int64(a.maxStore)
 	if err := auth.Add(a.tenant); err != nil {
 		return cli.Fail(cli.CodeConfig, err)

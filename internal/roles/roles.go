@@ -86,6 +86,9 @@ type Scope struct {
 	User string
 	// Agents bounds a submitter and a worker to some agents. Empty: all.
 	Agents []subjects.Agent
+	// Domain is the JetStream domain of the bus, through which clients of a
+	// leaf node reach it. Empty: none.
+	Domain string
 }
 
 // Permissions are the subjects that a user may publish to, and those that it
@@ -138,7 +141,19 @@ type builder struct {
 	p Permissions
 }
 
-func (b *builder) publish(all ...string) { b.p.Publish = append(b.p.Publish, all...) }
+func (b *builder) publish(all ...string) {
+	b.p.Publish = append(b.p.Publish, all...)
+	if b.Domain == "" {
+		return
+	}
+	for _, s := range all {
+		if request, ok := strings.CutPrefix(s, "$JS.API."); ok {
+			b.p.Publish = append(b.p.Publish, "$JS."+b.Domain+".API."+request)
+		} else if strings.HasPrefix(s, "$KV.") {
+			b.p.Publish = append(b.p.Publish, "$JS."+b.Domain+".API."+s)
+		}
+	}
+}
 
 func (b *builder) subscribe(all ...string) { b.p.Subscribe = append(b.p.Subscribe, all...) }
 

@@ -116,6 +116,20 @@ func TestScopes(t *testing.T) {
 			t.Errorf("worker, %s: %v, want %v", subject, got, want)
 		}
 	}
+	scope.Domain = "hub"
+	worker = roles.Worker.Permissions(scope)
+	for subject, want := range map[string]bool{
+		"$JS.hub.API.DIRECT.GET.ACME_EU_RUNS_3":   true,
+		"$JS.API.DIRECT.GET.ACME_EU_RUNS_3":       true,
+		"$JS.other.API.DIRECT.GET.ACME_EU_RUNS_3": false,
+		"$JS.hub.API.STREAM.DELETE.ACME_EU_RUNS":  false,
+		"$JS.hub.API.$KV.ACME_EU_AGENTS.lead":     true,
+		"$JS.hub.API.$KV.ACME_EU_AGENTS.other":    false,
+	} {
+		if got := worker.MayPublish(subject); got != want {
+			t.Errorf("worker of a domain, %s: %v, want %v", subject, got, want)
+		}
+	}
 	if got := roles.Allowing(roles.Scope{Space: space}, "acme.eu.submit.lead.T"); !slices.Equal(got,
 		[]roles.Role{roles.Submitter, roles.Operator}) {
 		t.Errorf("roles that submit: %v", got)
