@@ -11,7 +11,7 @@ func TestEndTimeout(t *testing.T) {
 	t.Parallel()
 	for allowed, want := range map[time.Duration]string{
 		0:                       "timeout after 0s",
-		120 * time.Millisecond:  "timeout after 0.12s",
+		120 * time.Millisecond:  "timeout after 1s",
 		950 * time.Millisecond:  "timeout after 1s",
 		4600 * time.Millisecond: "timeout after 5s",
 		2 * time.Hour:           "timeout after 7200s",

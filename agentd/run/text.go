@@ -2,7 +2,6 @@ package run
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -47,13 +46,13 @@ const (
 )
 
 // textTimeout is the text of a run that had the allowed time, rounded to whole
-// seconds. A time that would be 0 seconds is rounded to milliseconds.
+// seconds: to one if it had any.
 func textTimeout(allowed time.Duration) string {
-	rounded := allowed.Round(time.Second)
-	if rounded == 0 {
-		rounded = allowed.Round(time.Millisecond)
+	seconds := int(allowed.Round(time.Second) / time.Second)
+	if allowed > 0 {
+		seconds = max(1, seconds)
 	}
-	return "timeout after " + strconv.FormatFloat(rounded.Seconds(), 'f', -1, 64) + "s"
+	return fmt.Sprintf("timeout after %ds", seconds)
 }
 
 // textTurns is the text of a run that wants more turns than it may take.
