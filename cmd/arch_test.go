@@ -126,6 +126,10 @@ var allowedImports = map[string][]string{
 		"golang.org/x/sync/...",
 	},
 
+	"cmd/internal/top": {
+		"agentd/run", "client", "cmd/internal/cli", "internal/presence", "price", "provider", "subjects",
+		"github.com/charmbracelet/...",
+	},
 	"cmd/internal/web": {
 		"agentd/run", "bus", "client", "cmd/internal/cli", "internal/httpguard", "internal/pause", "internal/toolset",
 		"price", "subjects", "github.com/spf13/cobra",
@@ -147,6 +151,7 @@ var allowedImports = map[string][]string{
 	"cmd/axe": withBelow(
 		"cmd/internal/cli",
 		"cmd/internal/web",
+		"cmd/internal/top",
 		"cmd/internal/bench",
 		"golang.org/x/sync/errgroup",
 		"golang.org/x/term",

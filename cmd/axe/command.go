@@ -64,7 +64,8 @@ func command() *cobra.Command {
 	}
 	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), deadCommand())
 	root.AddCommand(treeCommand(submitCommand), treeCommand(cli.WaitCommand), treeCommand(cli.CancelCommand))
-	root.AddCommand(psCommand(), showCommand(), logCommand(), diffCommand(), workersCommand(), uiCommand())
+	root.AddCommand(psCommand(), showCommand(), topCommand(), logCommand(), diffCommand(), workersCommand(),
+		uiCommand())
 	root.AddCommand(sendCommand(), mailCommand(), treeCommand(cli.KillCommand))
 	root.AddCommand(interruptCommand(), forkCommand(), pendingCommand(), approveCommand(), denyCommand())
 	root.AddCommand(settleCommand(), answerCommand(), mcpCommand())

@@ -90,26 +90,9 @@ func printWorkers(stdout io.Writer, all []cli.WorkerLine, args []string, format 
 			runs = strconv.Itoa(len(w.Runs) + w.More)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(w.Name), cli.Printable(w.Host),
-			workerStatus(w), slots, tools, runs, names(w.Agents))
+			w.Status(), slots, tools, runs, names(w.Agents))
 	}
 	return table.Flush()
-}
-
-// workerStatus is the status of a worker in a few words.
-func workerStatus(w cli.WorkerLine) string {
-	switch {
-	case w.Gone && w.Ended.IsZero():
-		return "gone"
-	case w.Gone:
-		return "ended " + presence.Age(time.Since(w.Ended)) + " ago"
-	case !w.Known:
-		return "does not answer"
-	case w.Draining:
-		return "draining"
-	case w.Trouble != "":
-		return "stuck: " + cli.Printable(w.Trouble)
-	}
-	return "up " + presence.Age(time.Since(w.Since))
 }
 
 // shownNames is the number of agents that a line names.
@@ -127,7 +110,7 @@ func names(all []string) string {
 // printWorker prints the runs that a worker has in hand, and the cost of its
 // stop.
 func printWorker(stdout io.Writer, w cli.WorkerLine) error {
-	fmt.Fprintf(stdout, "worker %s on %s: %s\n", cli.Printable(w.Name), cli.Printable(w.Host), workerStatus(w))
+	fmt.Fprintf(stdout, "worker %s on %s: %s\n", cli.Printable(w.Name), cli.Printable(w.Host), w.Status())
 	switch {
 	case w.Gone:
 		return nil

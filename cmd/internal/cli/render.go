@@ -32,6 +32,24 @@ type Frame struct {
 // drawn without the runs that are done. If it is still too high, it loses its
 // last lines.
 func (t *Tree) Lines(f Frame) []string {
+	rows := t.Rows(f)
+	lines := make([]string, len(rows))
+	for i, r := range rows {
+		lines[i] = r.Text
+	}
+	return lines
+}
+
+// Row is a line of a drawing.
+type Row struct {
+	// Path is that of the run of the line. It is zero for a line that stands
+	// for several runs.
+	Path subjects.Path
+	Text string
+}
+
+// Rows draws the tree as Lines does.
+func (t *Tree) Rows(f Frame) []Row {
 	top := t.root
 	if !f.Top.IsZero() {
 		top = t.nodes[f.Top]
@@ -41,29 +59,29 @@ func (t *Tree) Lines(f Frame) []string {
 	}
 	d := &drawing{tree: t, frame: f}
 	d.draw(top, "", "", false)
-	if f.Height > 0 && len(d.lines) > f.Height {
+	if f.Height > 0 && len(d.rows) > f.Height {
 		d = &drawing{tree: t, frame: f, hideDone: true}
 		d.draw(top, "", "", false)
 	}
-	if n := len(d.lines); f.Height > 0 && n > f.Height {
+	if n := len(d.rows); f.Height > 0 && n > f.Height {
 		more := d.start("… "+strconv.Itoa(n-f.Height+1)+" more", mark{})
-		d.lines = append(d.lines[:f.Height-1], more.String())
+		d.rows = append(d.rows[:f.Height-1], Row{Text: more.String()})
 	}
-	return d.lines
+	return d.rows
 }
 
 type drawing struct {
 	tree     *Tree
 	frame    Frame
 	hideDone bool
-	lines    []string
+	rows     []Row
 }
 
 // draw adds a run and all runs below it. First is the prefix of its own line,
 // next the prefix of the lines below it. Cancelled reports whether a run above
 // it was cancelled.
 func (d *drawing) draw(n *node, first, next string, cancelled bool) {
-	d.lines = append(d.lines, d.run(n, first, cancelled))
+	d.rows = append(d.rows, Row{n.path, d.run(n, first, cancelled)})
 	shown := n.below
 	if d.hideDone {
 		shown = slices.DeleteFunc(slices.Clone(shown), (*node).isDone)
@@ -79,7 +97,7 @@ func (d *drawing) draw(n *node, first, next string, cancelled bool) {
 	if hidden > 0 {
 		l := d.start(next+"└─ ", markDone)
 		l.add("", " ", strconv.Itoa(hidden)+" done")
-		d.lines = append(d.lines, l.String())
+		d.rows = append(d.rows, Row{Text: l.String()})
 	}
 }
 

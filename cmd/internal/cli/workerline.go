@@ -59,6 +59,23 @@ func Workers(ctx context.Context, conn *bus.Conn) (lines []WorkerLine, err error
 	return lines, nil
 }
 
+// Status is the status of a worker in a few words.
+func (w WorkerLine) Status() string {
+	switch {
+	case w.Gone && w.Ended.IsZero():
+		return "gone"
+	case w.Gone:
+		return "ended " + presence.Age(time.Since(w.Ended)) + " ago"
+	case !w.Known:
+		return "does not answer"
+	case w.Draining:
+		return "draining"
+	case w.Trouble != "":
+		return "stuck: " + Printable(w.Trouble)
+	}
+	return "up " + presence.Age(time.Since(w.Since))
+}
+
 // soleAgents returns the agents that no other worker serves.
 func soleAgents(w presence.Busy, there []presence.Busy) (sole []string) {
 	for _, agent := range w.Agents {

@@ -1,0 +1,370 @@
+package top
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/axebus/axe/agentd"
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/testbus"
+	"github.com/axebus/axe/price"
+	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
+)
+
+// patience is the longest wait for an event that has to come.
+const patience = 30 * time.Second
+
+// answer is the model of all agents of a test.
+type answer func(ctx context.Context, req *provider.Request) (*provider.Response, error)
+
+// Send implements provider.Provider.
+func (a answer) Send(ctx context.Context, req *provider.Request) (*provider.Response, error) {
+	return a(ctx, req)
+}
+
+// calls answers with a call of an agent, and says done after its result.
+func calls(agent string) answer {
+	return func(_ context.Context, req *provider.Request) (*provider.Response, error) {
+		resp := &provider.Response{Content: "done", Usage: provider.Usage{InputTokens: 700, OutputTokens: 300}}
+		if len(req.Messages) == 1 {
+			arguments := []byte(`{"agent":"` + agent + `","task":"do it\u001b[2J"}`)
+			resp.ToolCalls = []provider.ToolCall{provider.NewToolCall("1", "call_agent", arguments)}
+		}
+		return resp, nil
+	}
+}
+
+// models are those of the agents, by name.
+var models = map[string]answer{
+	"lead": calls("slow"), "guarded": calls("leaf"),
+	"watcher": func(context.Context, *provider.Request) (*provider.Response, error) {
+		return &provider.Response{
+			Content: `{"decision": "pause", "reason": "who pays?"}`, Usage: provider.Usage{InputTokens: 100},
+		}, nil
+	},
+	"slow": func(ctx context.Context, _ *provider.Request) (*provider.Response, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	},
+	"leaf": func(context.Context, *provider.Request) (*provider.Response, error) {
+		return &provider.Response{Content: strings.Repeat("a long line 世界 ", 50)}, nil
+	},
+}
+
+// screen is a screen on a bus with a worker. Its commands run one after the
+// other.
+type screen struct {
+	*client.Client
+	t *testing.T
+	m model
+}
+
+func newScreen(t *testing.T) *screen {
+	t.Helper()
+	conn := testbus.Open(t)
+	w, err := agentd.New(conn, agentd.Config{
+		Name: "one", Slots: 3, Grace: time.Millisecond,
+		Open: func(model string) (provider.Provider, string, error) {
+			_, name, _ := strings.Cut(model, "/")
+			return models[name], model, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all configs.Definitions
+	for name := range models {
+		a := configs.Agent{
+			Name: name, Model: "test/" + name, SubAgents: []string{"slow", "leaf"}, Digest: name,
+			SubAgentsConf: configs.SubAgentsConfig{Parallel: true},
+		}
+		if name == "guarded" {
+			a.Supervision = configs.Supervision{Mode: configs.SupervisedHuman, Agent: "watcher", Timeout: time.Hour}
+		}
+		all.Agents = append(all.Agents, a)
+	}
+	if err := w.Serve(all); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	c := client.New(conn)
+	prices := price.Table{Currency: "USD", Models: map[string]price.Model{
+		"test/watcher": {Input: price.FromUnits(1000)},
+	}}
+	return &screen{c, t, newModel(t.Context(), Config{
+		Session: &cli.Session{Client: c, Conn: conn}, Interval: time.Hour, By: "ann", Prices: prices,
+	})}
+}
+
+// submit submits a task to an agent.
+func (s *screen) submit(agent, id string) {
+	s.t.Helper()
+	name, err := subjects.ParseAgent(agent)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := s.Submit(s.t.Context(), client.Task{Agent: name, Text: "go", ID: client.TreeID(id)}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// send gives the screen a message, and carries out what follows from it.
+func (s *screen) send(msg tea.Msg) {
+	if batch, ok := msg.(tea.BatchMsg); ok {
+		for _, cmd := range batch {
+			if cmd != nil {
+				s.send(cmd())
+			}
+		}
+		return
+	}
+	next, cmd := s.m.Update(msg)
+	s.m = next.(model)
+	if cmd != nil {
+		s.send(cmd())
+	}
+}
+
+// press presses keys: names of keys, or runes.
+func (s *screen) press(keys ...string) {
+	named := map[string]tea.KeyType{
+		"enter": tea.KeyEnter, "tab": tea.KeyTab, "esc": tea.KeyEsc, "down": tea.KeyDown, "backspace": tea.KeyBackspace,
+	}
+	for _, k := range keys {
+		key := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(k)}
+		if kind, ok := named[k]; ok {
+			key = tea.KeyMsg{Type: kind}
+		}
+		s.send(key)
+	}
+}
+
+// shows waits until the view has a text. It looks at the bus meanwhile.
+func (s *screen) shows(text string) {
+	s.t.Helper()
+	for began := time.Now(); !strings.Contains(s.m.View(), text); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > patience {
+			s.t.Fatalf("the screen does not show %q:\n%s", text, s.m.View())
+		}
+		s.press("r")
+	}
+}
+
+// fits fails unless the view is as large as the terminal.
+func (s *screen) fits() {
+	s.t.Helper()
+	lines := strings.Split(s.m.View(), "\n")
+	if len(lines) != s.m.height {
+		s.t.Errorf("%d lines in a terminal of %d:\n%s", len(lines), s.m.height, s.m.View())
+	}
+	for _, l := range lines {
+		if w := ansi.StringWidth(l); w > s.m.width {
+			s.t.Errorf("a line of %d columns in a terminal of %d: %q", w, s.m.width, l)
+		}
+		if strings.Contains(ansi.Strip(l), "\x1b") {
+			s.t.Errorf("a control sequence of a model is in a line: %q", l)
+		}
+	}
+}
+
+// choose moves the cursor to a tree.
+func (s *screen) choose(id string) {
+	s.t.Helper()
+	s.press("g")
+	for range s.m.look.trees {
+		if s.m.look.trees[s.m.cursor[paneTrees]].Root.Tree.String() == id {
+			return
+		}
+		s.press("down")
+	}
+	s.t.Fatalf("tree %s is not listed", id)
+}
+
+// TestScreen: the lists, a tree and a run are shown, and fit into terminals of
+// several sizes.
+func TestScreen(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.submit("guarded", "held1")
+	s.shows("is held for a person")
+	for _, id := range []string{"t1", "t2", "t3"} {
+		s.submit("lead", id)
+	}
+	for _, text := range []string{
+		"trees 4", "held 1", "slots 3/3", "last min: 1 runs, 0 failed, 100 tok, 0.10 USD", "t2",
+		"waits for r-1-0 (slow)", "watcher", " one ",
+	} {
+		s.shows(text)
+	}
+	for _, colour := range []bool{false, true} {
+		s.m.cfg.Colour = colour
+		for _, size := range [][2]int{{80, 24}, {120, 40}, {40, 10}, {200, 60}, {20, 5}} {
+			s.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+			s.fits()
+			s.press("tab", "down")
+			s.fits()
+			s.press("tab", "tab", "?")
+			s.fits()
+			s.press("esc", "enter")
+			s.fits()
+			s.press("enter")
+			s.fits()
+			s.press("G", "a")
+			s.fits()
+			s.press("n", "esc", "esc")
+		}
+	}
+	s.m.cfg.Colour = false
+	s.send(tea.WindowSizeMsg{Width: 120, Height: 40})
+	s.choose("t1")
+	s.press("enter")
+	s.shows("tree t1")
+	s.shows("slow r-1-0")
+	s.press("enter")
+	s.shows("assistant, turn 1")
+	s.shows("task: do it[2J")
+	s.fits()
+}
+
+// TestCancel: c cancels the tree or the run under the cursor, if the person
+// says yes.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.submit("lead", "t1")
+	s.shows("waits for r-1-0 (slow)")
+	s.press("c")
+	s.shows("Cancel tree t1 (lead)")
+	s.press("n")
+	s.shows("nothing was changed")
+	if root, err := s.RootState(t.Context(), client.TreeID("t1")); err != nil || root.Ended() {
+		t.Fatalf("the tree has ended, or %v", err)
+	}
+	s.press("enter", "down")
+	s.shows("slow r-1-0")
+	s.press("c")
+	s.shows("Cancel run r-1-0 of tree t1")
+	s.press("y")
+	o, err := s.Wait(t.Context(), client.TreeID("t1"))
+	if err != nil || o.Status != run.StatusCompleted || o.Result != "done" {
+		t.Errorf("outcome %+v, %v, want that of a lead whose call was cancelled", o, err)
+	}
+	s.submit("lead", "t2")
+	s.press("esc")
+	s.shows("t2")
+	s.shows("waits for r-1-0 (slow)")
+	s.press("c", "y")
+	if o, err = s.Wait(t.Context(), client.TreeID("t2")); err != nil || o.Kind != run.KindCancelled {
+		t.Errorf("outcome %+v, %v, want that of a cancelled tree", o, err)
+	}
+}
+
+// TestDecide: a and d approve and deny a held turn, if the person says yes.
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.submit("guarded", "h1")
+	s.shows("is held for a person")
+	s.press("a")
+	s.shows("its supervisor: who pays?")
+	s.press("x")
+	s.shows("nothing was changed")
+	s.press("d")
+	s.shows("Deny it?")
+	s.press("n", "o", "t", "!", "backspace")
+	s.shows("> not_")
+	s.press("esc")
+	s.shows("nothing was changed")
+	if turns, err := s.HeldTurns(t.Context(), subjects.Tree{}); err != nil || len(turns) != 1 {
+		t.Fatalf("held turns %v, %v, want one", turns, err)
+	}
+	s.press("d", "n", "o", "enter")
+	s.shows("turn 1 of r of tree h1 is denied")
+	if _, err := s.Wait(t.Context(), client.TreeID("h1")); err != nil {
+		t.Error(err)
+	}
+	snapshot, err := s.Snapshot(t.Context(), client.TreeID("h1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var denials []client.Message
+	var conversations client.Conversations
+	for _, e := range snapshot.Events {
+		for _, message := range conversations.Messages(e) {
+			if message.Decision == client.Denied {
+				denials = append(denials, message)
+			}
+		}
+	}
+	if len(denials) != 1 || denials[0].From != "ann" || !strings.Contains(denials[0].Text, "no") {
+		t.Errorf("the record has %+v, want a denial by ann with the reason no", denials)
+	}
+	s.submit("guarded", "h2")
+	s.shows("h2")
+	s.shows("is held for a person")
+	s.press("enter", "a", "y")
+	s.shows("turn 1 of r of tree h2 is approved")
+	if o, err := s.Wait(t.Context(), client.TreeID("h2")); err != nil || o.Result != "done" {
+		t.Errorf("outcome %+v, %v, want that of an approved turn", o, err)
+	}
+	s.press("a")
+	s.shows("no turn of it is held for a person")
+}
+
+// TestServerGone: without its server the screen says so, and keeps the last
+// look.
+func TestServerGone(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.submit("lead", "t1")
+	s.shows("waits for r-1-0 (slow)")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.m = s.m.within(ctx)
+	s.press("r")
+	if v := s.m.View(); !strings.Contains(v, "context canceled") || !strings.Contains(v, "t1") {
+		t.Errorf("want the error and the last look, got:\n%s", v)
+	}
+	s.m = s.m.within(t.Context())
+	s.press("r")
+	if v := s.m.View(); strings.Contains(v, "context canceled") {
+		t.Errorf("the error stays:\n%s", v)
+	}
+}
+
+// TestPrint: without a terminal the lists are printed once, as wide as needed.
+func TestPrint(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.submit("lead", "t1")
+	s.shows("which asks")
+	var out bytes.Buffer
+	if err := Print(t.Context(), &out, s.m.cfg); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		"trees 1", " t1 ", "waits for r-1-0 (slow), which asks the model", " slow ", " one ",
+	} {
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("the print lacks %q:\n%s", text, out.String())
+		}
+	}
+}
