@@ -263,6 +263,10 @@ func TestTotals(t *testing.T) {
 		want := run.Totals{
 			Usage: provider.Usage{InputTokens: 3*110 + 4*10, OutputTokens: 3*11 + 4, CachedTokens: 3*22 + 4*2},
 			Runs:  8, ModelCalls: 6 + 4 + 1, ToolCalls: 4 + 2 + 2, ModelMS: 2000 + 4*1000 + 500,
+			Others: map[string]provider.Usage{
+				"sim/b": {InputTokens: 2 * 110, OutputTokens: 2 * 11, CachedTokens: 2 * 22},
+				"sim/c": {InputTokens: 4 * 10, OutputTokens: 4, CachedTokens: 4 * 2},
+			},
 		}
 		if diff := cmp.Diff(want, o.Subtree); diff != "" {
 			t.Errorf("subtree:\n%s", diff)

@@ -78,6 +78,8 @@ func printJSON(ctx context.Context, w io.Writer, c *client.Client, tree subjects
 	if err != nil {
 		return err
 	}
+	// The subtree of the output has numbers alone.
+	o.Subtree.Others = nil
 	err = cli.PrintJSON(w, envelope{
 		Model: o.Model, Content: o.Result, StopReason: o.StopReason, Truncated: o.Truncated,
 		InputTokens: o.Usage.InputTokens, OutputTokens: o.Usage.OutputTokens, CachedTokens: o.Usage.CachedTokens,
