@@ -35,6 +35,7 @@ type scenario struct {
 	latency  time.Duration // of the model
 	proxied  int           // workers behind proxies
 	embedded bool          // the server is in a worker
+	upgrades bool          // each drain replaces a worker by one of another version
 	// partitions is the number of partitions over which the trees are
 	// spread.
 	partitions int
@@ -57,6 +58,11 @@ var scenarios = []scenario{
 	{
 		name: "drains", atLeast: 100, free: true, ackWait: 10 * time.Second, short: shortRun{atLeast: 4},
 		sequences: []faultSequence{{50 * time.Millisecond, []kind{drainWorker}}},
+	},
+	{
+		name: "upgrade", upgrades: true, atLeast: 100, free: true, ackWait: 10 * time.Second,
+		short:     shortRun{atLeast: 8},
+		sequences: []faultSequence{{500 * time.Millisecond, []kind{drainWorker}}},
 	},
 	{name: "cut", proxied: 3, sequences: []faultSequence{{time.Second, []kind{cutConn, stallConn, slowConn}}}},
 	{

@@ -44,7 +44,7 @@ func newFleet(t *testing.T, bin, store string, latency time.Duration) (*harness,
 	web := httptest.NewServer(h.model)
 	t.Cleanup(web.Close)
 	h.servers = newServers(t, newGroup(t, h.log), 1, store)
-	return h, agentd{filepath.Join(bin, "agentd"), "", web.URL, 1, 1, h.ackWait, nil}
+	return h, agentd{filepath.Join(bin, "agentd"), "", web.URL, 1, 1, h.ackWait, nil, ""}
 }
 
 // startFleet starts the server and three workers. The end of the test ends
@@ -73,7 +73,10 @@ func newHarness(t *testing.T, sc scenario, bin string) *harness {
 	t.Cleanup(web.Close)
 	g := newGroup(t, h.log)
 	h.servers = newServers(t, g, sc.nodes, store)
-	worker := agentd{filepath.Join(bin, "agentd"), agents, web.URL, sc.nodes, sc.partitions, sc.ackWait, nil}
+	worker := agentd{filepath.Join(bin, "agentd"), agents, web.URL, sc.nodes, sc.partitions, sc.ackWait, nil, ""}
+	if sc.upgrades {
+		worker.before = builtBefore(t)
+	}
 	if sc.embedded {
 		h.servers.in = &worker
 	}

@@ -49,6 +49,8 @@ type agentd struct {
 	partitions   int
 	ackWait      time.Duration
 	args         []string
+	// before is the program of an earlier version, or "".
+	before string
 }
 
 // named returns the command of a worker with this name.
@@ -78,7 +80,7 @@ func (a agentd) newPool(t *testing.T, g *group, s *servers, proxied int) *worker
 			b.proxy = newProxy(t, s.nodes[0].addr())
 			url = "nats://" + b.proxy.Addr().String()
 		}
-		b.command = func(name string) *exec.Cmd { return a.named(name, "--server", url) }
+		b.command = func(name string) *exec.Cmd { return a.versioned(b.gen).named(name, "--server", url) }
 		c.places = append(c.places, b)
 	}
 	return c
