@@ -20,7 +20,7 @@ const (
 	beatInterval = 15 * time.Second
 	// firstTime bounds the wait for the first look at a tree: until then the
 	// answer may be an error. A tree that is not found is an error.
-	firstTime = 10 * time.Second
+	firstTime = 5 * time.Second
 	// retryDelay is the time after which a client comes back, in
 	// milliseconds.
 	retryDelay = 2000

@@ -215,13 +215,16 @@ const (
 func (f *feed) look(ctx context.Context, c *client.Client, tree subjects.Tree) {
 	for {
 		began := time.Now()
-		if s, err := c.Snapshot(ctx, tree); err == nil && f.reach(ctx, s) {
-			f.observe(s)
+		// The follower tells the watchers of a tree that is not found.
+		if s, err := c.Snapshot(ctx, tree); err == nil {
+			if f.reach(ctx, s) {
+				f.observe(s)
+			}
+			f.mu.Lock()
+			f.looked = true
+			f.wake()
+			f.mu.Unlock()
 		}
-		f.mu.Lock()
-		f.looked = true
-		f.wake()
-		f.mu.Unlock()
 		if pause.For(ctx, max(lookInterval, lookShare*time.Since(began))) != nil {
 			return
 		}
