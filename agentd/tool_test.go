@@ -195,7 +195,7 @@ func TestToolNeedsNoSlot(t *testing.T) {
 }
 
 // TestToolTimeout: a command that takes longer than its tool may is stopped.
-// Its caller reads the output until then, before its own deadline for the call.
+// Its outcome has the output until then, and the time that the tool was allowed.
 func TestToolTimeout(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -219,11 +219,6 @@ func TestToolTimeout(t *testing.T) {
 		o := h.outcomes(root.Reply(1, 0))[0]
 		if want := "timeout after 5s\nbegun\n"; o.Kind != run.KindTimeout || o.Error != want {
 			t.Errorf("outcome %s %q, want %s %q", o.Kind, o.Error, run.KindTimeout, want)
-		}
-		// The tool ends 500 ms before its time is up, which a busy
-		// machine may need.
-		if o.DurationMS >= 5000 {
-			t.Errorf("the tool has ended after %d ms, want that its caller reads it within 5 s", o.DurationMS)
 		}
 	})
 }
