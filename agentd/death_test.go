@@ -3,14 +3,19 @@ package agentd_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -94,6 +99,75 @@ func TestLateDiscovery(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestManyDeaths: 300 workers have died, and no other was there to notice it. A
+// worker that starts finds all of them gone within seconds, and gives back what
+// they had in hand. It removes the entries of all but the last 100 that ended.
+// It keeps the entry of a worker whose agent no other one serves.
+func TestManyDeaths(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		const dead, kept = 300, 100
+		h.agents = []configs.Agent{define("leaf", nil)}
+		h.startWorker("first", workerOptions{}).kill() // it makes the streams
+		began := time.Now().UTC()
+		name := func(i int) string { return fmt.Sprintf("dead%03d", i) }
+		for i := range dead {
+			e := presence.Entry{Name: name(i), Agents: []string{"leaf"}, Since: began}
+			if i == 0 {
+				e.Agents = []string{"leaf", "rare"}
+			}
+			body, err := json.Marshal(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			token := subjects.WorkerOf(e.Name)
+			if _, err := h.conn.Workers().Swap(h.ctx, token, 0, body); err != nil {
+				t.Fatal(err)
+			}
+			ack := "$JS.ACK.AXE_RUNS.agent_leaf.1." + strconv.Itoa(1+i) + ".1.1764000000000000000.0"
+			list := bus.HeldList{Process: began, Messages: []bus.Held{{Ack: ack, Subject: "axe.run.leaf.x.r.call"}}}
+			if _, err := h.conn.Workers().PutHeld(h.ctx, token, 0, list); err != nil {
+				t.Fatal(err)
+			}
+		}
+		log, lines := storyLog(slog.LevelInfo)
+		config := watchful
+		config.Log = log
+		h.startWorker("finder", workerOptions{Config: config})
+		time.Sleep(8 * time.Second)
+		if n := len(withText(lines(), "worker found gone")); n < dead {
+			t.Errorf("%d workers were found gone within 8 s, want %d", n, dead)
+		}
+		if n := len(withText(lines(), "given back")); n < dead {
+			t.Errorf("the messages of %d workers were given back within 8 s, want %d", n, dead)
+		}
+		time.Sleep(10 * time.Second)
+		all, err := presence.New(h.conn).Workers(h.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there, listed := 0, 0
+		for _, w := range all {
+			if w.Ended.IsZero() {
+				there++
+			}
+		}
+		for i := range dead {
+			list, _, err := h.conn.Workers().HeldBy(h.ctx, subjects.WorkerOf(name(i)))
+			if err == nil && len(list.Messages) > 0 {
+				listed++
+			}
+		}
+		if there != 1 || len(all)-there != kept+1 || listed != kept+1 {
+			t.Errorf("%d workers are there, %d entries and %d lists of others are kept; want 1, %d, %d",
+				there, len(all)-there, listed, kept+1, kept+1)
+		}
+		if !slices.ContainsFunc(all, func(w presence.Worker) bool { return w.Name == name(0) }) {
+			t.Error("the entry of the last worker of an agent was removed")
+		}
+	})
 }
 
 // TestWorkerAliveIsNotGone: two workers hold requests to models for a minute.

@@ -26,7 +26,7 @@ const workerMaxAge = 24 * time.Hour
 
 // Workers is the bucket of the workers' entries. It makes no request yet.
 func (c *Conn) Workers() *Workers {
-	b := c.bucket("WORKERS", "Workers that serve agents, or served them in the last day")
+	b := c.bucket("WORKERS", "Workers that serve agents, and the last ones that ended")
 	b.maxAge = workerMaxAge
 	return &Workers{b}
 }
@@ -61,6 +61,21 @@ func (w *Workers) List(ctx context.Context) ([]Stored, error) {
 // is another revision.
 func (w *Workers) Swap(ctx context.Context, worker subjects.Worker, was uint64, entry []byte) (rev uint64, err error) {
 	return w.store(ctx, worker.String(), was, entry)
+}
+
+// Forget removes the entry of a worker and its HeldList, unless they were stored
+// again after the revision rev of the entry. It tries until ctx ends.
+func (w *Workers) Forget(ctx context.Context, worker subjects.Worker, rev uint64) error {
+	return w.do(ctx, func(s jetstream.Stream) (again bool, _ error) {
+		for _, key := range []string{heldKey(worker), worker.String()} {
+			// The server removes what is before the sequence.
+			err := s.Purge(ctx, jetstream.WithPurgeSubject(w.subject(key)), jetstream.WithPurgeSequence(rev+1))
+			if err != nil {
+				return w.conn.failed(ctx, Fence{}, err)
+			}
+		}
+		return false, nil
+	})
 }
 
 // Answers are a worker's answers to questions.

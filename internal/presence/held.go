@@ -18,6 +18,9 @@ const (
 	heldLeast = 250 * time.Millisecond
 	// heldInterval is the least time between two writes of a list.
 	heldInterval = 500 * time.Millisecond
+	// giveBackTimeout bounds the giving back of the messages of workers that
+	// are gone.
+	giveBackTimeout = 5 * time.Second
 )
 
 // held is the stored list of the messages that a worker has in hand.
@@ -81,41 +84,47 @@ func (k *Keeper) giveBackPredecessor(ctx context.Context) {
 	if own.Name == "" || !own.Ended.IsZero() || !k.Registry.workers.IsGone(ctx, own.token()) {
 		return
 	}
-	k.giveBack(ctx, own)
+	k.giveBack(ctx, []Worker{own})
 }
 
-// giveBack gives back what a process that is gone had in hand. What it had not
-// listed comes again when the lease is over.
+// giveBack gives back what processes that are gone had in hand. What they had
+// not listed comes again when the lease is over.
 //
 // A death may be noticed after a lease was over. The server has delivered the
 // message again then, and would take it from the worker that has it now: it
 // gives back a message by any of its deliveries. So a message of a run that a
 // live worker has in hand is left out.
-func (k *Keeper) giveBack(ctx context.Context, gone Worker) {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+func (k *Keeper) giveBack(ctx context.Context, gone []Worker) {
+	ctx, cancel := context.WithTimeout(ctx, giveBackTimeout)
 	defer cancel()
-	list, _, err := k.Registry.workers.HeldBy(ctx, gone.token())
-	if err != nil || !list.Process.Equal(gone.Since) {
+	var held []Worker
+	var lists [][]bus.Held
+	for _, w := range gone {
+		list, _, err := k.Registry.workers.HeldBy(ctx, w.token())
+		if err == nil && list.Process.Equal(w.Since) && len(list.Messages) > 0 {
+			held, lists = append(held, w), append(lists, list.Messages)
+		}
+	}
+	if len(held) == 0 {
 		return
 	}
-	list.Messages = k.Registry.untaken(ctx, list.Messages)
-	if len(list.Messages) == 0 {
-		return
+	taken, err := k.Registry.taken(ctx)
+	if err != nil {
+		return // they come again when their leases are over
 	}
-	if k.Registry.workers.GiveBack(ctx, list.Messages) == nil {
-		k.GivenBack(gone.Name, len(list.Messages))
+	for i, list := range lists {
+		list = k.Registry.untaken(list, taken)
+		if len(list) > 0 && k.Registry.workers.GiveBack(ctx, list) == nil {
+			k.GivenBack(held[i].Name, len(list))
+		}
 	}
 }
 
-// untaken returns the messages of a list of which no live worker has the run in
-// hand.
-func (r Registry) untaken(ctx context.Context, list []bus.Held) []bus.Held {
-	if len(list) == 0 {
-		return nil
-	}
+// taken returns the runs that live workers have in hand.
+func (r Registry) taken(ctx context.Context) (map[subjects.Run]bool, error) {
 	survey, err := r.Survey(ctx)
 	if err != nil {
-		return nil // they come again when their leases are over
+		return nil, err
 	}
 	taken := map[subjects.Run]bool{}
 	for _, b := range survey.AtWork(ctx, subjects.Tree{}) {
@@ -123,6 +132,11 @@ func (r Registry) untaken(ctx context.Context, list []bus.Held) []bus.Held {
 			taken[r.space().Run(h.Agent, h.Tree, h.Path)] = true
 		}
 	}
+	return taken, nil
+}
+
+// untaken returns the messages of a list of which no run is taken.
+func (r Registry) untaken(list []bus.Held, taken map[subjects.Run]bool) []bus.Held {
 	return slices.DeleteFunc(list, func(m bus.Held) bool {
 		at, err := r.space().Parse(m.Subject)
 		return err == nil && taken[r.space().Run(at.Run.Agent, at.Run.Tree, cmp.Or(at.Run.Path, subjects.Root))]

@@ -25,10 +25,14 @@ const (
 )
 
 // Keeper keeps the entry of one worker. It also watches over one neighbour: the
-// worker that follows by name. If the neighbour's process is gone, it marks the
-// entry and gives back the messages that the neighbour had in hand. So a bus
-// with at least two workers goes on half a second after a death, for one read
-// and four requests a second for each worker.
+// worker that follows by name. If the neighbour's process is gone, it looks at
+// those that follow. It marks the entries of all that are gone, and gives back
+// the messages that they had in hand. So a bus with at least two workers goes
+// on half a second after a death, for one read and four requests a second for
+// each worker.
+//
+// The keeper that is the first by name removes the oldest entries of workers
+// that have ended, beyond maxEnded.
 type Keeper struct {
 	Registry Registry
 	// Entry returns the worker's entry as it is now.
@@ -64,6 +68,8 @@ type Keeper struct {
 	refreshed time.Time
 	// held is the list that this worker has stored last.
 	held held
+	// mayNotForget says that the worker's user may not remove entries.
+	mayNotForget bool
 }
 
 // Run keeps the entry until ctx ends, and then notes the worker's end. A bus
@@ -85,8 +91,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 			all, _ = k.Registry.Workers(ctx)
 			listed = time.Now()
 			k.refresh(ctx, all)
+			k.forgetOld(ctx, all)
 		}
-		if k.checkNeighbour(ctx, all) || k.await(ctx, all) {
+		if k.checkNeighbours(ctx, all) || k.await(ctx, all) {
 			listed = time.Time{}
 		}
 	}
@@ -99,7 +106,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // changed meanwhile. A worker without a neighbour only reads the list.
 func (k *Keeper) await(ctx context.Context, all []Worker) (changed bool) {
 	interval := cmp.Or(k.WatchInterval, DefaultWatchInterval)
-	if _, ok := neighbour(all, k.Entry().Name); !ok {
+	if len(neighbours(all, k.Entry().Name)) == 0 {
 		interval = max(interval, listInterval)
 	}
 	next := time.NewTimer(interval)
@@ -154,42 +161,143 @@ func (k *Keeper) sayFarewell(ctx context.Context) {
 	_ = k.put(ctx, own.rev, entry)
 }
 
-// checkNeighbour asks the neighbour for a sign of life. If its process is gone,
-// checkNeighbour marks the entry, gives back what the neighbour had in hand,
-// and returns true: the list has to be read again. Of several workers that find
-// it gone, the one that marks the entry gives back.
-func (k *Keeper) checkNeighbour(ctx context.Context, all []Worker) bool {
-	n, ok := neighbour(all, k.Entry().Name)
-	if !ok {
+// maxLooks bounds the number of workers that are asked at once.
+const maxLooks = 64
+
+// checkNeighbours asks the next neighbour for a sign of life. If its process is
+// gone, it asks those that follow, ever more of them at once, until one is
+// there. So a keeper finds a hundred dead workers in the time of five. It marks
+// the entries of those that are gone, and gives back what they had in hand. Of
+// several workers that find one gone, the one that marks the entry gives back.
+// checkNeighbours returns true if some are gone: the list has to be read again.
+func (k *Keeper) checkNeighbours(ctx context.Context, all []Worker) bool {
+	var gone []Worker
+	rest := neighbours(all, k.Entry().Name)
+	for looks := 1; len(rest) > 0 && looks <= maxLooks; looks *= 4 {
+		asked := rest[:min(looks, len(rest))]
+		rest = rest[len(asked):]
+		found := k.gone(ctx, asked)
+		gone = append(gone, found...)
+		if len(found) < len(asked) {
+			break
+		}
+	}
+	if len(gone) == 0 {
 		return false
 	}
-	missed := k.Registry.clocks.Now().UTC()
-	if !k.Registry.workers.IsGone(ctx, n.token()) {
-		return false
-	}
-	gone := n
-	gone.Ended = missed
-	gone.FoundBy = k.Entry().Name
-	if k.put(ctx, n.rev, gone.Entry) == nil {
-		k.giveBack(ctx, gone)
-		k.Found(gone, k.unserved(ctx, gone, all))
-	}
+	marked := k.mark(ctx, gone)
+	k.giveBack(ctx, marked)
+	k.tell(ctx, marked, all)
 	return true
 }
 
-// unserved returns the agents of a worker that is gone which no other worker
-// serves.
-func (k *Keeper) unserved(ctx context.Context, gone Worker, all []Worker) []string {
-	i := slices.IndexFunc(all, func(w Worker) bool { return w.Name == gone.Name })
-	all[i] = gone
-	var unserved []string
-	survey := k.Registry.surveyOf(all)
-	for _, agent := range gone.Agents {
-		if survey.Serving(ctx, agent).Unserved() {
-			unserved = append(unserved, agent)
+// gone asks workers for a sign of life, all at once. It returns those that have
+// no process, with the time at which it was missed.
+func (k *Keeper) gone(ctx context.Context, asked []Worker) []Worker {
+	missed := k.Registry.clocks.Now().UTC()
+	found := make([]bool, len(asked))
+	var looking sync.WaitGroup
+	for i, w := range asked {
+		looking.Go(func() { found[i] = k.Registry.workers.IsGone(ctx, w.token()) })
+	}
+	looking.Wait()
+	var gone []Worker
+	for i, w := range asked {
+		if found[i] {
+			w.Ended, w.FoundBy = missed, k.Entry().Name
+			gone = append(gone, w)
 		}
 	}
-	return unserved
+	return gone
+}
+
+// mark stores the ends of workers that are gone. It returns those that no other
+// keeper has marked.
+func (k *Keeper) mark(ctx context.Context, gone []Worker) (marked []Worker) {
+	for _, w := range gone {
+		if k.put(ctx, w.rev, w.Entry) == nil {
+			marked = append(marked, w)
+		}
+	}
+	return marked
+}
+
+// tell calls Found for workers that are gone. No worker serves an agent any more
+// that only workers serve which are gone.
+func (k *Keeper) tell(ctx context.Context, gone, all []Worker) {
+	for _, w := range gone {
+		all[slices.IndexFunc(all, func(other Worker) bool { return other.Name == w.Name })] = w
+	}
+	survey := k.Registry.surveyOf(all)
+	for _, w := range gone {
+		var unserved []string
+		for _, agent := range w.Agents {
+			if survey.Serving(ctx, agent).Unserved() {
+				unserved = append(unserved, agent)
+			}
+		}
+		k.Found(w, unserved)
+	}
+}
+
+const (
+	// maxEnded is the number of ended workers with an entry. With the
+	// entries of a thousand that died in an hour, each worker would read
+	// them all each second.
+	maxEnded = 100
+	// maxForgotten bounds the number of entries that are removed at a time.
+	maxForgotten = 50
+	// forgetTimeout bounds the removal of entries.
+	forgetTimeout = 2 * time.Second
+)
+
+// forgetOld removes the entries of workers that ended before the last maxEnded
+// ones. It keeps the last entry of an agent that no worker serves any more.
+func (k *Keeper) forgetOld(ctx context.Context, all []Worker) {
+	first := slices.IndexFunc(all, func(w Worker) bool { return w.Ended.IsZero() })
+	if k.mayNotForget || first < 0 || all[first].Name != k.Entry().Name {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
+	defer cancel()
+	old := spare(all)
+	for _, w := range old[:min(len(old), maxForgotten)] {
+		if err := k.Registry.workers.Forget(ctx, w.token(), w.rev); err != nil {
+			// A user made by an earlier version may not. The server
+			// removes the entries after a day.
+			k.mayNotForget = bus.Forbidden(err)
+			return
+		}
+	}
+}
+
+// spare returns the workers beyond the last maxEnded that have ended, the one
+// that ended last first. It leaves out a worker with an agent that none of the
+// others serves or served.
+func spare(all []Worker) (old []Worker) {
+	hasEnded := func(w Worker) bool { return !w.Ended.IsZero() }
+	there := slices.DeleteFunc(slices.Clone(all), hasEnded)
+	ended := slices.DeleteFunc(slices.Clone(all), func(w Worker) bool { return !hasEnded(w) })
+	if len(ended) <= maxEnded {
+		return nil
+	}
+	slices.SortStableFunc(ended, func(a, b Worker) int { return b.Ended.Compare(a.Ended) })
+	served := map[string]bool{}
+	for i, w := range slices.Concat(there, ended) {
+		agents := w.Agents
+		if w.AgentsIn != "" {
+			agents = []string{"list " + w.AgentsIn}
+		}
+		known := !slices.ContainsFunc(agents, func(agent string) bool { return !served[agent] })
+		if known && i >= len(there)+maxEnded {
+			old = append(old, w)
+			continue
+		}
+		for _, agent := range agents {
+			served[agent] = true
+		}
+	}
+	return old
 }
 
 // put stores an entry. A long list of agents is stored before it.
@@ -219,15 +327,15 @@ func named(all []Worker, name string) Worker {
 	return all[i]
 }
 
-// neighbour returns the worker that follows by name among those that have not
-// ended. The first one follows the last one.
-func neighbour(all []Worker, name string) (Worker, bool) {
+// neighbours returns the workers that have not ended, without the one of a
+// name: those that follow it by name, and then those before it.
+func neighbours(all []Worker, name string) []Worker {
 	there := slices.DeleteFunc(slices.Clone(all), func(w Worker) bool { return !w.Ended.IsZero() || w.Name == name })
-	if len(there) == 0 {
-		return Worker{}, false
-	}
 	i := slices.IndexFunc(there, func(w Worker) bool { return w.Name > name })
-	return there[max(i, 0)], true
+	if i < 0 {
+		return there
+	}
+	return slices.Concat(there[i:], there[:i])
 }
 
 // equal reports whether two entries are the same in JSON.

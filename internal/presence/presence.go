@@ -108,8 +108,8 @@ func New(conn *bus.Conn) Registry {
 	return Registry{workers, conn.Clocks, &agentLists{workers: workers}, conn.Space}
 }
 
-// Workers lists the workers on the bus and those of the last day, sorted by
-// name.
+// Workers lists the workers on the bus and the last ones that ended (maxEnded),
+// sorted by name.
 func (r Registry) Workers(ctx context.Context) ([]Worker, error) {
 	entries, err := r.workers.List(ctx)
 	if err != nil {
