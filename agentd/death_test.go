@@ -101,6 +101,65 @@ func TestLateDiscovery(t *testing.T) {
 	}
 }
 
+// TestEntryBeforeWork: a worker has stored its entry before it takes a message,
+// also if it has to look first for an earlier process of its name. Other
+// workers can ask what it has in hand.
+func TestEntryBeforeWork(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("leaf", nil)}
+		h.models["leaf"] = says("done")
+		h.startWorker("one", workerOptions{})
+		h.awaitReady()
+		h.workers[0].kill()
+		r := h.submit("leaf", "go")
+		time.Sleep(5 * time.Second)
+		began := time.Now()
+		h.startWorker("one", workerOptions{beforeModel: func() {
+			all, err := presence.New(h.conn).Workers(h.ctx)
+			if err != nil || len(all) != 1 || all[0].Since.Before(began) {
+				t.Errorf("entries %+v, %v; want that of the new process, from %s", all, err, began)
+			}
+		}})
+		h.expectCompleted(r, "done")
+	})
+}
+
+// TestJudgesAfterAReconnect: the connection of a worker breaks every two
+// seconds. Meanwhile it does not judge a worker that it misses, whose
+// connection may have broken with its own. It does so once the entry of that
+// worker is overdue.
+func TestJudgesAfterAReconnect(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("leaf", nil)}
+		log, lines := storyLog(slog.LevelInfo)
+		config := watchful
+		config.Log = log
+		judge := h.startWorker("judge", workerOptions{Config: config})
+		victim := h.startWorker("victim", workerOptions{})
+		h.awaitReady()
+		breakFor := func(d time.Duration) {
+			for until := time.Now().Add(d); time.Now().Before(until); time.Sleep(2 * time.Second) {
+				nc, _ := judge.conn.NATS()
+				if err := nc.ForceReconnect(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		breakFor(4 * time.Second)
+		victim.kill()
+		breakFor(20 * time.Second)
+		if gone := withText(lines(), "worker found gone"); len(gone) > 0 {
+			t.Errorf("after 20 s of breaks: %v; want no judgement", gone)
+		}
+		breakFor(40 * time.Second)
+		if gone := withText(lines(), "worker found gone"); len(gone) != 1 {
+			t.Errorf("after a minute of breaks: %v; want that the victim is gone", gone)
+		}
+	})
+}
+
 // TestManyDeaths: 300 workers have died, and no other was there to notice it. A
 // worker that starts finds all of them gone within seconds, and gives back what
 // they had in hand. It removes the entries of all but the last 100 that ended.

@@ -15,8 +15,9 @@ import (
 )
 
 // keepPresence keeps the worker's entry among the workers on the bus until ctx
-// ends. It logs the workers that this one finds gone.
-func (w *Worker) keepPresence(ctx context.Context) error {
+// ends, and calls entered when it has tried to store the first one. It logs the
+// workers that this one finds gone.
+func (w *Worker) keepPresence(ctx context.Context, entered func()) error {
 	host, _ := os.Hostname() // without a name the entry has none
 	began := w.conn.Clocks.Now().UTC()
 	k := presence.Keeper{
@@ -34,6 +35,7 @@ func (w *Worker) keepPresence(ctx context.Context) error {
 		Recall:        w.cfg.Answers.Recall,
 		Work:          func(tree string) presence.Work { return workInHand(w, tree) },
 		Changed:       w.entryChanged,
+		Entered:       entered,
 		WatchInterval: w.cfg.WatchInterval,
 		GivenBack: func(of string, messages int) {
 			w.log.InfoContext(ctx, "messages of a worker given back", slog.String(keyGone, of),

@@ -135,7 +135,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	// Every handler needs all of these goroutines: if one ends, all end.
 	base, work := errgroup.WithContext(work)
-	known := make(chan struct{})
+	known, entered := make(chan struct{}), make(chan struct{})
 	base.Go(func() error { return w.conn.KeepLeases(work) })
 	clocks := clockWatch{clocks: w.conn.Clocks, log: w.log, entryChanged: w.entryChanged}
 	base.Go(func() error { return clocks.run(work) })
@@ -148,7 +148,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	// These three end after the last request has ended.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	base.Go(func() error { return w.limiters.Run(serving) })
-	base.Go(func() error { return w.keepPresence(serving) })
+	base.Go(func() error { return w.keepPresence(serving, func() { close(entered) }) })
 	base.Go(func() error { return w.toolsets.run(serving) })
 	base.Go(func() error { return w.cancels.follow(work, w.conn) })
 	base.Go(func() error { return w.followInterrupts(work) })
@@ -157,7 +157,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return w.directory.follow(work, w.conn, w.directoryChanged, func() { close(known) })
 	})
 
-	if w.prepared(ctx, work, known) {
+	if w.prepared(ctx, work, known, entered) {
 		w.work(ctx, work, abort)
 	}
 	failed := work.Err() != nil && !errors.Is(context.Cause(work), errDraining)
@@ -171,10 +171,10 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // prepared waits until the worker knows the directory and its own agents, and
-// has announced them: otherwise a submission could find them unknown. It
-// returns false if the worker has to end.
-func (w *Worker) prepared(ctx, work context.Context, known <-chan struct{}) bool {
-	for _, ready := range []<-chan struct{}{known, w.agents.changed} {
+// has announced them: otherwise a submission could find them unknown. The other
+// workers know of it then. It returns false if the worker has to end.
+func (w *Worker) prepared(ctx, work context.Context, known, entered <-chan struct{}) bool {
+	for _, ready := range []<-chan struct{}{known, w.agents.changed, entered} {
 		select {
 		case <-ready:
 		case <-work.Done():

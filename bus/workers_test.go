@@ -26,9 +26,10 @@ func TestWorkersOfAnUnusedBus(t *testing.T) {
 	}
 }
 
-// TestIsGone: a worker without a process is gone. One that answers is not, nor
-// one that is away for a moment. Soon after a reconnect no worker is gone.
-func TestIsGone(t *testing.T) {
+// TestIsMissing: a worker without a process is missing. One that answers is not,
+// nor one that is away for a moment. Soon after a reconnect the connection is
+// not settled.
+func TestIsMissing(t *testing.T) {
 	t.Parallel()
 	ats.Register()
 	defer ats.Unregister()
@@ -46,8 +47,8 @@ func TestIsGone(t *testing.T) {
 		}
 		expect := func(name string, want bool) {
 			t.Helper()
-			if got := c.Workers().IsGone(t.Context(), subjects.WorkerOf(name)); got != want {
-				t.Errorf("worker %s is gone: %t, want %t", name, got, want)
+			if got := c.Workers().IsMissing(t.Context(), subjects.WorkerOf(name)); got != want {
+				t.Errorf("worker %s is missing: %t, want %t", name, got, want)
 			}
 		}
 		answer("there")
@@ -59,8 +60,13 @@ func TestIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		expect("nobody", false)
+		if c.Workers().Settled() {
+			t.Error("a second after a reconnect the connection is settled")
+		}
 		time.Sleep(settleTime)
 		expect("nobody", true)
+		if !c.Workers().Settled() {
+			t.Error("some seconds after a reconnect the connection is not settled")
+		}
 	})
 }

@@ -21,6 +21,12 @@ const (
 	// giveBackTimeout bounds the giving back of the messages of workers that
 	// are gone.
 	giveBackTimeout = 5 * time.Second
+	// maxAsked is the number of times that the live workers are asked what
+	// they have in hand, until all answer within promptly. While one of
+	// them does not answer, since it has just died, another one takes
+	// messages.
+	maxAsked = 3
+	promptly = 50 * time.Millisecond
 )
 
 // held is the stored list of the messages that a worker has in hand.
@@ -81,7 +87,7 @@ func (k *Keeper) storeHeld(ctx context.Context) {
 func (k *Keeper) giveBackPredecessor(ctx context.Context) {
 	all, _ := k.Registry.Workers(ctx)
 	own := named(all, k.Entry().Name)
-	if own.Name == "" || !own.Ended.IsZero() || !k.Registry.workers.IsGone(ctx, own.token()) {
+	if own.Name == "" || !own.Ended.IsZero() || len(k.gone(ctx, []Worker{own}, all)) == 0 {
 		return
 	}
 	k.giveBack(ctx, []Worker{own})
@@ -108,9 +114,16 @@ func (k *Keeper) giveBack(ctx context.Context, gone []Worker) {
 	if len(held) == 0 {
 		return
 	}
-	taken, err := k.Registry.taken(ctx)
-	if err != nil {
-		return // they come again when their leases are over
+	var taken map[subjects.Run]bool
+	for range maxAsked {
+		began := time.Now()
+		var err error
+		if taken, err = k.Registry.taken(ctx); err != nil {
+			return // they come again when their leases are over
+		}
+		if time.Since(began) < promptly {
+			break
+		}
 	}
 	for i, list := range lists {
 		list = k.Registry.untaken(list, taken)

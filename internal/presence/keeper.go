@@ -31,8 +31,8 @@ const (
 // on half a second after a death, for one read and four requests a second for
 // each worker.
 //
-// The keeper that is the first by name removes the oldest entries of workers
-// that have ended, beyond maxEnded.
+// A keeper that notes the end of a worker removes the entries of those that
+// ended before the last maxEnded.
 type Keeper struct {
 	Registry Registry
 	// Entry returns the worker's entry as it is now.
@@ -45,6 +45,10 @@ type Keeper struct {
 	Work func(tree string) Work
 	// Changed is ready when the entry has changed.
 	Changed <-chan struct{}
+	// Entered is called once, when the entry is stored or the first attempt
+	// has failed. Before it other workers do not know of this one, and
+	// would not ask what it has in hand.
+	Entered func()
 	// Found is called with a worker whose process this keeper has found
 	// gone, and with the agents that no worker serves any more.
 	Found func(gone Worker, unserved []string)
@@ -82,6 +86,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 	var keeping sync.WaitGroup
 	keeping.Go(func() { k.keepHeld(ctx) })
+	entered := sync.OnceFunc(k.Entered)
 	var all []Worker
 	var listed time.Time
 	for ctx.Err() == nil {
@@ -91,7 +96,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 			all, _ = k.Registry.Workers(ctx)
 			listed = time.Now()
 			k.refresh(ctx, all)
-			k.forgetOld(ctx, all)
+			entered()
 		}
 		if k.checkNeighbours(ctx, all) || k.await(ctx, all) {
 			listed = time.Time{}
@@ -158,7 +163,9 @@ func (k *Keeper) sayFarewell(ctx context.Context) {
 	entry := k.Entry()
 	own := named(all, entry.Name)
 	entry.Ended = k.Registry.clocks.Now().UTC()
-	_ = k.put(ctx, own.rev, entry)
+	if k.put(ctx, own.rev, entry) == nil {
+		k.forgetOld(ctx, all)
+	}
 }
 
 // maxLooks bounds the number of workers that are asked at once.
@@ -171,34 +178,38 @@ const maxLooks = 64
 // several workers that find one gone, the one that marks the entry gives back.
 // checkNeighbours returns true if some are gone: the list has to be read again.
 func (k *Keeper) checkNeighbours(ctx context.Context, all []Worker) bool {
-	var gone []Worker
+	found := false
 	rest := neighbours(all, k.Entry().Name)
 	for looks := 1; len(rest) > 0 && looks <= maxLooks; looks *= 4 {
 		asked := rest[:min(looks, len(rest))]
 		rest = rest[len(asked):]
-		found := k.gone(ctx, asked)
-		gone = append(gone, found...)
-		if len(found) < len(asked) {
+		gone := k.gone(ctx, asked, all)
+		if len(gone) > 0 {
+			found = true
+			marked := k.mark(ctx, gone)
+			k.giveBack(ctx, marked)
+			k.tell(ctx, marked, all)
+			k.forgetOld(ctx, all)
+		}
+		if len(gone) < len(asked) {
 			break
 		}
 	}
-	if len(gone) == 0 {
-		return false
-	}
-	marked := k.mark(ctx, gone)
-	k.giveBack(ctx, marked)
-	k.tell(ctx, marked, all)
-	return true
+	return found
 }
 
 // gone asks workers for a sign of life, all at once. It returns those that have
-// no process, with the time at which it was missed.
-func (k *Keeper) gone(ctx context.Context, asked []Worker) []Worker {
+// no process, with the time at which it was missed. Soon after this worker was
+// cut off itself it returns only those that are overdue.
+func (k *Keeper) gone(ctx context.Context, asked, all []Worker) []Worker {
 	missed := k.Registry.clocks.Now().UTC()
 	found := make([]bool, len(asked))
 	var looking sync.WaitGroup
 	for i, w := range asked {
-		looking.Go(func() { found[i] = k.Registry.workers.IsGone(ctx, w.token()) })
+		looking.Go(func() {
+			found[i] = k.Registry.workers.IsMissing(ctx, w.token()) &&
+				(k.Registry.workers.Settled() || overdue(w, all, missed))
+		})
 	}
 	looking.Wait()
 	var gone []Worker
@@ -209,6 +220,19 @@ func (k *Keeper) gone(ctx context.Context, asked []Worker) []Worker {
 		}
 	}
 	return gone
+}
+
+// reconnectSlack is the time that a worker gets to store its entry again after
+// the server was away.
+const reconnectSlack = 5 * time.Second
+
+// overdue reports whether the entry of a worker is too old, though the server
+// was there when it was due: it has stored the entry of another worker since,
+// and the worker had time to connect again.
+func overdue(w Worker, all []Worker, now time.Time) bool {
+	return now.Sub(w.Seen) >= staleAge && slices.ContainsFunc(all, func(other Worker) bool {
+		return other.Seen.Sub(w.Seen) >= refreshInterval+reconnectSlack && now.Sub(other.Seen) >= reconnectSlack
+	})
 }
 
 // mark stores the ends of workers that are gone. It returns those that no other
@@ -254,8 +278,7 @@ const (
 // forgetOld removes the entries of workers that ended before the last maxEnded
 // ones. It keeps the last entry of an agent that no worker serves any more.
 func (k *Keeper) forgetOld(ctx context.Context, all []Worker) {
-	first := slices.IndexFunc(all, func(w Worker) bool { return w.Ended.IsZero() })
-	if k.mayNotForget || first < 0 || all[first].Name != k.Entry().Name {
+	if k.mayNotForget {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
