@@ -26,7 +26,7 @@ const (
 
 // Keeper keeps the entry of one worker. It also watches over one neighbour: the
 // worker that follows by name. If the neighbour's process is gone, it looks at
-// those that follow. It marks the entries of all that are gone, and gives back
+// those that follow, many at once. It marks the entries of all that are gone, and gives back
 // the messages that they had in hand. So a bus with at least two workers goes
 // on half a second after a death, for one read and four requests a second for
 // each worker.
@@ -149,7 +149,7 @@ func (k *Keeper) refresh(ctx context.Context, all []Worker) {
 	if equal(own.Entry, entry) && time.Since(k.refreshed) < refreshInterval {
 		return
 	}
-	if k.put(ctx, own.rev, entry) == nil {
+	if _, err := k.put(ctx, own.rev, entry); err == nil {
 		k.refreshed = time.Now()
 	}
 }
@@ -163,7 +163,7 @@ func (k *Keeper) sayFarewell(ctx context.Context) {
 	entry := k.Entry()
 	own := named(all, entry.Name)
 	entry.Ended = k.Registry.clocks.Now().UTC()
-	if k.put(ctx, own.rev, entry) == nil {
+	if _, err := k.put(ctx, own.rev, entry); err == nil {
 		k.forgetOld(ctx, all)
 	}
 }
@@ -171,18 +171,19 @@ func (k *Keeper) sayFarewell(ctx context.Context) {
 // maxLooks bounds the number of workers that are asked at once.
 const maxLooks = 64
 
-// checkNeighbours asks the next neighbour for a sign of life. If its process is
-// gone, it asks those that follow, ever more of them at once, until one is
-// there. So a keeper finds a hundred dead workers in the time of five. It marks
-// the entries of those that are gone, and gives back what they had in hand. Of
-// several workers that find one gone, the one that marks the entry gives back.
-// checkNeighbours returns true if some are gone: the list has to be read again.
-func (k *Keeper) checkNeighbours(ctx context.Context, all []Worker) bool {
-	found := false
+// checkNeighbours asks the next neighbour for a sign of life, and workers whose
+// entries are overdue. If the neighbour's process is gone, it asks those that
+// follow, maxLooks at once, until one is there. It marks the entries of those
+// that are gone, and gives back what they had in hand. Of several workers that
+// find one gone, the one that marks the entry gives back. checkNeighbours
+// returns true if some are gone: the list has to be read again.
+func (k *Keeper) checkNeighbours(ctx context.Context, all []Worker) (found bool) {
 	rest := neighbours(all, k.Entry().Name)
-	for looks := 1; len(rest) > 0 && looks <= maxLooks; looks *= 4 {
-		asked := rest[:min(looks, len(rest))]
-		rest = rest[len(asked):]
+	if len(rest) == 0 {
+		return false
+	}
+	asked := suspects(rest, all, k.Registry.clocks.Now())
+	for next := 1; len(asked) > 0; {
 		gone := k.gone(ctx, asked, all)
 		if len(gone) > 0 {
 			found = true
@@ -191,11 +192,26 @@ func (k *Keeper) checkNeighbours(ctx context.Context, all []Worker) bool {
 			k.tell(ctx, marked, all)
 			k.forgetOld(ctx, all)
 		}
-		if len(gone) < len(asked) {
+		last := rest[next-1].Name
+		if !slices.ContainsFunc(gone, func(w Worker) bool { return w.Name == last }) {
 			break
 		}
+		asked = rest[next:min(next+maxLooks, len(rest))]
+		next += len(asked)
 	}
 	return found
+}
+
+// suspects returns the first of the neighbours, and others with an overdue
+// entry: maxLooks in all.
+func suspects(neighbours, all []Worker, now time.Time) []Worker {
+	asked := []Worker{neighbours[0]}
+	for _, w := range neighbours[1:] {
+		if len(asked) < maxLooks && overdue(w, all, now) {
+			asked = append(asked, w)
+		}
+	}
+	return asked
 }
 
 // gone asks workers for a sign of life, all at once. It returns those that have
@@ -239,7 +255,8 @@ func overdue(w Worker, all []Worker, now time.Time) bool {
 // keeper has marked.
 func (k *Keeper) mark(ctx context.Context, gone []Worker) (marked []Worker) {
 	for _, w := range gone {
-		if k.put(ctx, w.rev, w.Entry) == nil {
+		var err error
+		if w.rev, err = k.put(ctx, w.rev, w.Entry); err == nil {
 			marked = append(marked, w)
 		}
 	}
@@ -253,10 +270,11 @@ func (k *Keeper) tell(ctx context.Context, gone, all []Worker) {
 		all[slices.IndexFunc(all, func(other Worker) bool { return other.Name == w.Name })] = w
 	}
 	survey := k.Registry.surveyOf(all)
+	own := named(all, k.Entry().Name)
 	for _, w := range gone {
 		var unserved []string
 		for _, agent := range w.Agents {
-			if survey.Serving(ctx, agent).Unserved() {
+			if !own.serves(agent) && survey.Serving(ctx, agent).Unserved() {
 				unserved = append(unserved, agent)
 			}
 		}
@@ -270,7 +288,8 @@ const (
 	// them all each second.
 	maxEnded = 100
 	// maxForgotten bounds the number of entries that are removed at a time.
-	maxForgotten = 50
+	// It is more than the number that come to an end at a time.
+	maxForgotten = 2 * maxLooks
 	// forgetTimeout bounds the removal of entries.
 	forgetTimeout = 2 * time.Second
 )
@@ -323,22 +342,22 @@ func spare(all []Worker) (old []Worker) {
 	return old
 }
 
-// put stores an entry. A long list of agents is stored before it.
-func (k *Keeper) put(ctx context.Context, rev uint64, entry Entry) error {
+// put stores an entry over the one of the revision was. A long list of agents
+// is stored before it.
+func (k *Keeper) put(ctx context.Context, was uint64, entry Entry) (rev uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if entry.AgentsIn = listOf(entry.Agents); entry.AgentsIn != "" {
 		if err := k.Registry.lists.keep(ctx, entry.AgentsIn, entry.Agents); err != nil {
-			return err
+			return 0, err
 		}
 		entry.Agents = []string{}
 	}
 	body, err := json.Marshal(entry)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = k.Registry.workers.Swap(ctx, Worker{Entry: entry}.token(), rev, body)
-	return err
+	return k.Registry.workers.Swap(ctx, Worker{Entry: entry}.token(), was, body)
 }
 
 // named returns the worker of a name, the zero Worker if there is none.
