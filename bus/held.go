@@ -162,9 +162,8 @@ const (
 )
 
 // IsMissing reports whether the server knows no process of a worker. A worker
-// that does not answer in time is not missing: it may be frozen. One whose
-// connection broke with that of this process is missing until it has connected
-// again (Settled).
+// that does not answer in time is not missing: it may be frozen. If the server
+// was away, a worker is missing until it has connected again (Settled).
 func (w *Workers) IsMissing(ctx context.Context, worker subjects.Worker) bool {
 	for look := range goneLooks {
 		if look > 0 && pause.For(ctx, goneInterval) != nil {

@@ -84,8 +84,7 @@ func (k *Keeper) storeHeld(ctx context.Context) {
 
 // giveBackPredecessor gives back what an earlier process with this worker's
 // name had in hand, if that process is gone and no worker has noticed it.
-func (k *Keeper) giveBackPredecessor(ctx context.Context) {
-	all, _ := k.Registry.Workers(ctx)
+func (k *Keeper) giveBackPredecessor(ctx context.Context, all []Worker) {
 	own := named(all, k.Entry().Name)
 	if own.Name == "" || !own.Ended.IsZero() || len(k.gone(ctx, []Worker{own}, all)) == 0 {
 		return

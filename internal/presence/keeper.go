@@ -79,24 +79,23 @@ type Keeper struct {
 // Run keeps the entry until ctx ends, and then notes the worker's end. A bus
 // that fails meanwhile does not end it.
 func (k *Keeper) Run(ctx context.Context) error {
-	k.giveBackPredecessor(ctx)
+	// Without a list the worker has no entry, or the next list has it.
+	all, _ := k.Registry.Workers(ctx)
+	listed := time.Now()
+	k.giveBackPredecessor(ctx, all)
 	answers := bus.Answers{Recall: k.Recall, Work: func(tree string) []byte { return encodeWork(k.Work(tree)) }}
 	if err := k.Registry.workers.Answer(ctx, Worker{Entry: k.Entry()}.token(), answers); err != nil {
 		return err
 	}
 	var keeping sync.WaitGroup
 	keeping.Go(func() { k.keepHeld(ctx) })
-	entered := sync.OnceFunc(k.Entered)
-	var all []Worker
-	var listed time.Time
+	k.refresh(ctx, all)
+	k.Entered()
 	for ctx.Err() == nil {
 		if time.Since(listed) >= listInterval {
-			// Without a list the worker has no entry, or the next
-			// list has it.
 			all, _ = k.Registry.Workers(ctx)
 			listed = time.Now()
 			k.refresh(ctx, all)
-			entered()
 		}
 		if k.checkNeighbours(ctx, all) || k.await(ctx, all) {
 			listed = time.Time{}
@@ -164,15 +163,15 @@ func (k *Keeper) sayFarewell(ctx context.Context) {
 	own := named(all, entry.Name)
 	entry.Ended = k.Registry.clocks.Now().UTC()
 	if _, err := k.put(ctx, own.rev, entry); err == nil {
-		k.forgetOld(ctx, all)
+		k.forgetOld(ctx, all, 1)
 	}
 }
 
 // maxLooks bounds the number of workers that are asked at once.
 const maxLooks = 64
 
-// checkNeighbours asks the next neighbour for a sign of life, and workers whose
-// entries are overdue. If the neighbour's process is gone, it asks those that
+// checkNeighbours asks the next neighbour for a sign of life, and those with
+// overdue entries. If the process of the neighbour is gone, it asks those that
 // follow, maxLooks at once, until one is there. It marks the entries of those
 // that are gone, and gives back what they had in hand. Of several workers that
 // find one gone, the one that marks the entry gives back. checkNeighbours
@@ -187,10 +186,10 @@ func (k *Keeper) checkNeighbours(ctx context.Context, all []Worker) (found bool)
 		gone := k.gone(ctx, asked, all)
 		if len(gone) > 0 {
 			found = true
-			marked := k.mark(ctx, gone)
+			marked := k.mark(ctx, gone, all)
+			k.forgetOld(ctx, all, len(marked))
 			k.giveBack(ctx, marked)
 			k.tell(ctx, marked, all)
-			k.forgetOld(ctx, all)
 		}
 		last := rest[next-1].Name
 		if !slices.ContainsFunc(gone, func(w Worker) bool { return w.Name == last }) {
@@ -251,13 +250,14 @@ func overdue(w Worker, all []Worker, now time.Time) bool {
 	})
 }
 
-// mark stores the ends of workers that are gone. It returns those that no other
-// keeper has marked.
-func (k *Keeper) mark(ctx context.Context, gone []Worker) (marked []Worker) {
+// mark stores the ends of workers that are gone, also in the list of all. It
+// returns those that no other keeper has marked.
+func (k *Keeper) mark(ctx context.Context, gone, all []Worker) (marked []Worker) {
 	for _, w := range gone {
 		var err error
 		if w.rev, err = k.put(ctx, w.rev, w.Entry); err == nil {
 			marked = append(marked, w)
+			all[slices.IndexFunc(all, func(other Worker) bool { return other.Name == w.Name })] = w
 		}
 	}
 	return marked
@@ -266,9 +266,6 @@ func (k *Keeper) mark(ctx context.Context, gone []Worker) (marked []Worker) {
 // tell calls Found for workers that are gone. No worker serves an agent any more
 // that only workers serve which are gone.
 func (k *Keeper) tell(ctx context.Context, gone, all []Worker) {
-	for _, w := range gone {
-		all[slices.IndexFunc(all, func(other Worker) bool { return other.Name == w.Name })] = w
-	}
 	survey := k.Registry.surveyOf(all)
 	own := named(all, k.Entry().Name)
 	for _, w := range gone {
@@ -287,23 +284,24 @@ const (
 	// entries of a thousand that died in an hour, each worker would read
 	// them all each second.
 	maxEnded = 100
-	// maxForgotten bounds the number of entries that are removed at a time.
-	// It is more than the number that come to an end at a time.
-	maxForgotten = 2 * maxLooks
+	// forgottenMore is the number of entries that are removed at a time
+	// beyond twice the number of workers that have ended.
+	forgottenMore = 8
 	// forgetTimeout bounds the removal of entries.
 	forgetTimeout = 2 * time.Second
 )
 
-// forgetOld removes the entries of workers that ended before the last maxEnded
-// ones. It keeps the last entry of an agent that no worker serves any more.
-func (k *Keeper) forgetOld(ctx context.Context, all []Worker) {
+// forgetOld removes entries of workers that ended before the last maxEnded
+// ones, some more than have ended now. It keeps the last entry of an agent that
+// no worker serves any more.
+func (k *Keeper) forgetOld(ctx context.Context, all []Worker, ended int) {
 	if k.mayNotForget {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
 	defer cancel()
 	old := spare(all)
-	for _, w := range old[:min(len(old), maxForgotten)] {
+	for _, w := range old[:min(len(old), 2*ended+forgottenMore)] {
 		if err := k.Registry.workers.Forget(ctx, w.token(), w.rev); err != nil {
 			// A user made by an earlier version may not. The server
 			// removes the entries after a day.
