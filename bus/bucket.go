@@ -89,12 +89,17 @@ func (b *bucket) get(ctx context.Context, g directGet) (ms []Stored, again bool,
 	return b.conn.reader.askOnce(ctx, b.streamName(), g)
 }
 
-// list reads the last messages of the keys that a pattern matches, once. It
+// list reads the last messages of the keys that a pattern matches, once: those
+// that were stored since a time of the server, or all for the zero time. It
 // leaves out the markers of deleted keys.
-func (b *bucket) list(ctx context.Context, keys string) (all []Stored, again bool, err error) {
+func (b *bucket) list(ctx context.Context, keys string, since time.Time) (all []Stored, again bool, err error) {
 	var seq uint64
 	for more := true; more; {
-		page, again, err := b.get(ctx, pageAfter(b.subject(keys), seq))
+		next := pageAfter(b.subject(keys), seq)
+		if len(all) == 0 && !since.IsZero() {
+			next.Seq, next.StartTime = 0, since
+		}
+		page, again, err := b.get(ctx, next)
 		if err != nil {
 			return nil, again, err
 		}

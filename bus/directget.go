@@ -22,11 +22,12 @@ type directGet struct {
 	// api is the prefix of the JetStream API, with a dot at its end. Empty:
 	// it follows from the subjects.
 	api       string
-	Seq       uint64   `json:"seq,omitzero"`
-	NextFor   string   `json:"next_by_subj,omitzero"`
-	Batch     int      `json:"batch,omitzero"`
-	MaxBytes  int      `json:"max_bytes,omitzero"`
-	MultiLast []string `json:"multi_last,omitempty"`
+	Seq       uint64    `json:"seq,omitzero"`
+	StartTime time.Time `json:"start_time,omitzero"`
+	NextFor   string    `json:"next_by_subj,omitzero"`
+	Batch     int       `json:"batch,omitzero"`
+	MaxBytes  int       `json:"max_bytes,omitzero"`
+	MultiLast []string  `json:"multi_last,omitempty"`
 }
 
 // about is a subject or filter that the request is about.

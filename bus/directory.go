@@ -47,7 +47,7 @@ func (d *Directory) Get(ctx context.Context, key string) (value []byte, rev uint
 func (d *Directory) All(ctx context.Context) (values [][]byte, _ error) {
 	b := d.conn.bucket("AGENTS", "")
 	err := d.conn.inflight.retry(ctx, func() (bool, error) {
-		ms, again, err := b.list(ctx, "*")
+		ms, again, err := b.list(ctx, "*", time.Time{})
 		values = nil
 		for _, m := range ms {
 			values = append(values, m.Body)

@@ -161,10 +161,10 @@ const (
 	goneInterval = 100 * time.Millisecond
 )
 
-// IsMissing reports whether the server knows no process of a worker. A worker
-// that does not answer in time is not missing: it may be frozen. If the server
-// was away, a worker is missing until it has connected again (Settled).
-func (w *Workers) IsMissing(ctx context.Context, worker subjects.Worker) bool {
+// IsGone reports whether the server knows no process of a worker. A worker that
+// does not answer in time is not gone: it may be frozen. Soon after a reconnect
+// of this process no worker is gone.
+func (w *Workers) IsGone(ctx context.Context, worker subjects.Worker) bool {
 	for look := range goneLooks {
 		if look > 0 && pause.For(ctx, goneInterval) != nil {
 			return false
@@ -178,5 +178,5 @@ func (w *Workers) IsMissing(ctx context.Context, worker subjects.Worker) bool {
 			return false
 		}
 	}
-	return true
+	return w.Settled()
 }

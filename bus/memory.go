@@ -69,7 +69,7 @@ func (m *Memory) keys(agent subjects.Agent) string { return agent.String() + ".*
 // of reads the messages of an agent's keys.
 func (m *Memory) of(ctx context.Context, agent subjects.Agent) (all []Stored, _ error) {
 	err := m.do(ctx, func(jetstream.Stream) (again bool, err error) {
-		all, again, err = m.list(ctx, m.keys(agent))
+		all, again, err = m.list(ctx, m.keys(agent), time.Time{})
 		return again, err
 	})
 	return all, err

@@ -26,7 +26,7 @@ const workerMaxAge = 24 * time.Hour
 
 // Workers is the bucket of the workers' entries. It makes no request yet.
 func (c *Conn) Workers() *Workers {
-	b := c.bucket("WORKERS", "Workers that serve agents, and the last ones that ended")
+	b := c.bucket("WORKERS", "Workers that serve agents, or served them in the last day")
 	b.maxAge = workerMaxAge
 	return &Workers{b}
 }
@@ -34,16 +34,17 @@ func (c *Conn) Workers() *Workers {
 // workersTimeout bounds a read of the bucket, and a request to a worker.
 const workersTimeout = time.Second
 
-// List reads the entries of all workers. It asks once, and waits for 1 s at
-// most. There are none on a bus that no worker has used, which has no bucket,
-// and for a user that is Restricted.
-func (w *Workers) List(ctx context.Context) ([]Stored, error) {
+// List reads the entries that workers have stored since a time of the server;
+// all entries for the zero time. It asks once, and waits for 1 s at most. There
+// are none on a bus that no worker has used, which has no bucket, and for a user
+// that is Restricted.
+func (w *Workers) List(ctx context.Context, since time.Time) ([]Stored, error) {
 	if Restricted(w.conn) {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
 	defer cancel()
-	all, _, err := w.list(ctx, "*")
+	all, _, err := w.list(ctx, "*", since)
 	if errors.Is(err, errNoResponder) {
 		_, missing := w.conn.js.Stream(ctx, w.streamName())
 		if errors.Is(missing, jetstream.ErrStreamNotFound) {
@@ -56,26 +57,23 @@ func (w *Workers) List(ctx context.Context) ([]Stored, error) {
 	return all, nil
 }
 
+// Entry reads the entry of one worker; ok is false if there is none. It asks
+// once, and waits for 1 s at most.
+func (w *Workers) Entry(ctx context.Context, worker subjects.Worker) (entry Stored, ok bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
+	defer cancel()
+	ms, _, err := w.get(ctx, directGet{MultiLast: []string{w.subject(worker.String())}})
+	if err != nil || len(ms) == 0 {
+		return Stored{}, false, err
+	}
+	return ms[0], true, nil
+}
+
 // Swap stores a worker's entry if the last revision is was; 0 means that there
 // is none. It tries until ctx ends. The error wraps a *ConflictError if there
 // is another revision.
 func (w *Workers) Swap(ctx context.Context, worker subjects.Worker, was uint64, entry []byte) (rev uint64, err error) {
 	return w.store(ctx, worker.String(), was, entry)
-}
-
-// Forget removes the entry of a worker and its HeldList, unless they were stored
-// again after the revision rev of the entry. It tries until ctx ends.
-func (w *Workers) Forget(ctx context.Context, worker subjects.Worker, rev uint64) error {
-	return w.do(ctx, func(s jetstream.Stream) (again bool, _ error) {
-		for _, key := range []string{heldKey(worker), worker.String()} {
-			// The server removes what is before the sequence.
-			err := s.Purge(ctx, jetstream.WithPurgeSubject(w.subject(key)), jetstream.WithPurgeSequence(rev+1))
-			if err != nil {
-				return w.conn.failed(ctx, Fence{}, err)
-			}
-		}
-		return false, nil
-	})
 }
 
 // Answers are a worker's answers to questions.

@@ -84,9 +84,9 @@ func (k *Keeper) storeHeld(ctx context.Context) {
 
 // giveBackPredecessor gives back what an earlier process with this worker's
 // name had in hand, if that process is gone and no worker has noticed it.
-func (k *Keeper) giveBackPredecessor(ctx context.Context, all []Worker) {
-	own := named(all, k.Entry().Name)
-	if own.Name == "" || !own.Ended.IsZero() || len(k.gone(ctx, []Worker{own}, all)) == 0 {
+func (k *Keeper) giveBackPredecessor(ctx context.Context) {
+	own := k.own(ctx, nil)
+	if own.Name == "" || !own.Ended.IsZero() || !k.Registry.workers.IsGone(ctx, own.token()) {
 		return
 	}
 	k.giveBack(ctx, []Worker{own})
@@ -134,12 +134,12 @@ func (k *Keeper) giveBack(ctx context.Context, gone []Worker) {
 
 // taken returns the runs that live workers have in hand.
 func (r Registry) taken(ctx context.Context) (map[subjects.Run]bool, error) {
-	survey, err := r.Survey(ctx)
+	all, err := r.Recent(ctx)
 	if err != nil {
 		return nil, err
 	}
 	taken := map[subjects.Run]bool{}
-	for _, b := range survey.AtWork(ctx, subjects.Tree{}) {
+	for _, b := range r.surveyOf(all).AtWork(ctx, subjects.Tree{}) {
 		for _, h := range b.Runs {
 			taken[r.space().Run(h.Agent, h.Tree, h.Path)] = true
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
 )
 
 const (
@@ -30,9 +31,6 @@ const (
 // the messages that they had in hand. So a bus with at least two workers goes
 // on half a second after a death, for one read and four requests a second for
 // each worker.
-//
-// A keeper that notes the end of a worker removes the entries of those that
-// ended before the last maxEnded.
 type Keeper struct {
 	Registry Registry
 	// Entry returns the worker's entry as it is now.
@@ -72,30 +70,29 @@ type Keeper struct {
 	refreshed time.Time
 	// held is the list that this worker has stored last.
 	held held
-	// mayNotForget says that the worker's user may not remove entries.
-	mayNotForget bool
 }
 
 // Run keeps the entry until ctx ends, and then notes the worker's end. A bus
 // that fails meanwhile does not end it.
 func (k *Keeper) Run(ctx context.Context) error {
-	// Without a list the worker has no entry, or the next list has it.
-	all, _ := k.Registry.Workers(ctx)
-	listed := time.Now()
-	k.giveBackPredecessor(ctx, all)
+	k.giveBackPredecessor(ctx)
 	answers := bus.Answers{Recall: k.Recall, Work: func(tree string) []byte { return encodeWork(k.Work(tree)) }}
 	if err := k.Registry.workers.Answer(ctx, Worker{Entry: k.Entry()}.token(), answers); err != nil {
 		return err
 	}
 	var keeping sync.WaitGroup
 	keeping.Go(func() { k.keepHeld(ctx) })
-	k.refresh(ctx, all)
-	k.Entered()
+	entered := sync.OnceFunc(k.Entered)
+	var all []Worker
+	var listed time.Time
 	for ctx.Err() == nil {
 		if time.Since(listed) >= listInterval {
-			all, _ = k.Registry.Workers(ctx)
+			// Without a list the worker has no entry, or the next
+			// list has it.
+			all, _ = k.Registry.Recent(ctx)
 			listed = time.Now()
 			k.refresh(ctx, all)
+			entered()
 		}
 		if k.checkNeighbours(ctx, all) || k.await(ctx, all) {
 			listed = time.Time{}
@@ -128,7 +125,7 @@ func (k *Keeper) await(ctx context.Context, all []Worker) (changed bool) {
 // refresh stores the entry if the bucket has another one, or an old one.
 func (k *Keeper) refresh(ctx context.Context, all []Worker) {
 	entry := k.Entry()
-	own := named(all, entry.Name)
+	own := k.own(ctx, all)
 	if own.Since.Equal(entry.Since) && own.FoundBy != "" {
 		k.Registry.workers.LetGo(k.held.letGo())
 		k.Mistaken(own.FoundBy)
@@ -148,83 +145,69 @@ func (k *Keeper) refresh(ctx context.Context, all []Worker) {
 	if equal(own.Entry, entry) && time.Since(k.refreshed) < refreshInterval {
 		return
 	}
-	if _, err := k.put(ctx, own.rev, entry); err == nil {
+	if k.put(ctx, own.rev, entry) == nil {
 		k.refreshed = time.Now()
 	}
 }
 
+// own returns the stored entry under the worker's name: that of a list, or else
+// an older one. It is the zero Worker if there is none.
+func (k *Keeper) own(ctx context.Context, all []Worker) Worker {
+	name := k.Entry().Name
+	if own := named(all, name); own.Name != "" {
+		return own
+	}
+	m, ok, err := k.Registry.workers.Entry(ctx, subjects.WorkerOf(name))
+	if err != nil || !ok {
+		return Worker{}
+	}
+	own, _ := k.Registry.decode(ctx, m)
+	return own
+}
+
 // sayFarewell notes that the worker has ended.
 func (k *Keeper) sayFarewell(ctx context.Context) {
-	all, err := k.Registry.Workers(ctx)
-	if err != nil {
-		return
-	}
 	entry := k.Entry()
-	own := named(all, entry.Name)
 	entry.Ended = k.Registry.clocks.Now().UTC()
-	if _, err := k.put(ctx, own.rev, entry); err == nil {
-		k.forgetOld(ctx, all, 1)
-	}
+	_ = k.put(ctx, k.own(ctx, nil).rev, entry)
 }
 
 // maxLooks bounds the number of workers that are asked at once.
 const maxLooks = 64
 
-// checkNeighbours asks the next neighbour for a sign of life, and those with
-// overdue entries. If the process of the neighbour is gone, it asks those that
-// follow, maxLooks at once, until one is there. It marks the entries of those
-// that are gone, and gives back what they had in hand. Of several workers that
-// find one gone, the one that marks the entry gives back. checkNeighbours
-// returns true if some are gone: the list has to be read again.
+// checkNeighbours asks the next neighbour for a sign of life. If its process is
+// gone, it asks those that follow, ever more of them at once, until one is
+// there. It marks the entries of those that are gone, and gives back what they
+// had in hand. Of several workers that find one gone, the one that marks the
+// entry gives back. checkNeighbours returns true if some are gone: the list has
+// to be read again.
 func (k *Keeper) checkNeighbours(ctx context.Context, all []Worker) (found bool) {
 	rest := neighbours(all, k.Entry().Name)
-	if len(rest) == 0 {
-		return false
-	}
-	asked := suspects(rest, all, k.Registry.clocks.Now())
-	for next := 1; len(asked) > 0; {
-		gone := k.gone(ctx, asked, all)
+	for looks := 1; len(rest) > 0; looks = min(4*looks, maxLooks) {
+		asked := rest[:min(looks, len(rest))]
+		rest = rest[len(asked):]
+		gone := k.gone(ctx, asked)
 		if len(gone) > 0 {
 			found = true
-			marked := k.mark(ctx, gone, all)
-			k.forgetOld(ctx, all, len(marked))
+			marked := k.mark(ctx, gone)
 			k.giveBack(ctx, marked)
 			k.tell(ctx, marked, all)
 		}
-		last := rest[next-1].Name
-		if !slices.ContainsFunc(gone, func(w Worker) bool { return w.Name == last }) {
+		if len(gone) < len(asked) {
 			break
 		}
-		asked = rest[next:min(next+maxLooks, len(rest))]
-		next += len(asked)
 	}
 	return found
 }
 
-// suspects returns the first of the neighbours, and others with an overdue
-// entry: maxLooks in all.
-func suspects(neighbours, all []Worker, now time.Time) []Worker {
-	asked := []Worker{neighbours[0]}
-	for _, w := range neighbours[1:] {
-		if len(asked) < maxLooks && overdue(w, all, now) {
-			asked = append(asked, w)
-		}
-	}
-	return asked
-}
-
 // gone asks workers for a sign of life, all at once. It returns those that have
-// no process, with the time at which it was missed. Soon after this worker was
-// cut off itself it returns only those that are overdue.
-func (k *Keeper) gone(ctx context.Context, asked, all []Worker) []Worker {
+// no process, with the time at which it was missed.
+func (k *Keeper) gone(ctx context.Context, asked []Worker) []Worker {
 	missed := k.Registry.clocks.Now().UTC()
 	found := make([]bool, len(asked))
 	var looking sync.WaitGroup
 	for i, w := range asked {
-		looking.Go(func() {
-			found[i] = k.Registry.workers.IsMissing(ctx, w.token()) &&
-				(k.Registry.workers.Settled() || overdue(w, all, missed))
-		})
+		looking.Go(func() { found[i] = k.Registry.workers.IsGone(ctx, w.token()) })
 	}
 	looking.Wait()
 	var gone []Worker
@@ -237,27 +220,12 @@ func (k *Keeper) gone(ctx context.Context, asked, all []Worker) []Worker {
 	return gone
 }
 
-// reconnectSlack is the time that a worker gets to store its entry again after
-// the server was away.
-const reconnectSlack = 5 * time.Second
-
-// overdue reports whether the entry of a worker is too old, though the server
-// was there when it was due: it has stored the entry of another worker since,
-// and the worker had time to connect again.
-func overdue(w Worker, all []Worker, now time.Time) bool {
-	return now.Sub(w.Seen) >= staleAge && slices.ContainsFunc(all, func(other Worker) bool {
-		return other.Seen.Sub(w.Seen) >= refreshInterval+reconnectSlack && now.Sub(other.Seen) >= reconnectSlack
-	})
-}
-
-// mark stores the ends of workers that are gone, also in the list of all. It
-// returns those that no other keeper has marked.
-func (k *Keeper) mark(ctx context.Context, gone, all []Worker) (marked []Worker) {
+// mark stores the ends of workers that are gone. It returns those that no other
+// keeper has marked.
+func (k *Keeper) mark(ctx context.Context, gone []Worker) (marked []Worker) {
 	for _, w := range gone {
-		var err error
-		if w.rev, err = k.put(ctx, w.rev, w.Entry); err == nil {
+		if k.put(ctx, w.rev, w.Entry) == nil {
 			marked = append(marked, w)
-			all[slices.IndexFunc(all, func(other Worker) bool { return other.Name == w.Name })] = w
 		}
 	}
 	return marked
@@ -266,12 +234,18 @@ func (k *Keeper) mark(ctx context.Context, gone, all []Worker) (marked []Worker)
 // tell calls Found for workers that are gone. No worker serves an agent any more
 // that only workers serve which are gone.
 func (k *Keeper) tell(ctx context.Context, gone, all []Worker) {
+	for _, w := range gone {
+		all[slices.IndexFunc(all, func(other Worker) bool { return other.Name == w.Name })] = w
+	}
 	survey := k.Registry.surveyOf(all)
-	own := named(all, k.Entry().Name)
+	served := map[string]bool{}
+	for _, agent := range k.Entry().Agents {
+		served[agent] = true
+	}
 	for _, w := range gone {
 		var unserved []string
 		for _, agent := range w.Agents {
-			if !own.serves(agent) && survey.Serving(ctx, agent).Unserved() {
+			if !served[agent] && survey.Serving(ctx, agent).Unserved() {
 				unserved = append(unserved, agent)
 			}
 		}
@@ -279,83 +253,23 @@ func (k *Keeper) tell(ctx context.Context, gone, all []Worker) {
 	}
 }
 
-const (
-	// maxEnded is the number of ended workers with an entry. With the
-	// entries of a thousand that died in an hour, each worker would read
-	// them all each second.
-	maxEnded = 100
-	// forgottenMore is the number of entries that are removed at a time
-	// beyond twice the number of workers that have ended.
-	forgottenMore = 8
-	// forgetTimeout bounds the removal of entries.
-	forgetTimeout = 2 * time.Second
-)
-
-// forgetOld removes entries of workers that ended before the last maxEnded
-// ones, some more than have ended now. It keeps the last entry of an agent that
-// no worker serves any more.
-func (k *Keeper) forgetOld(ctx context.Context, all []Worker, ended int) {
-	if k.mayNotForget {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
-	defer cancel()
-	old := spare(all)
-	for _, w := range old[:min(len(old), 2*ended+forgottenMore)] {
-		if err := k.Registry.workers.Forget(ctx, w.token(), w.rev); err != nil {
-			// A user made by an earlier version may not. The server
-			// removes the entries after a day.
-			k.mayNotForget = bus.Forbidden(err)
-			return
-		}
-	}
-}
-
-// spare returns the workers beyond the last maxEnded that have ended, the one
-// that ended last first. It leaves out a worker with an agent that none of the
-// others serves or served.
-func spare(all []Worker) (old []Worker) {
-	hasEnded := func(w Worker) bool { return !w.Ended.IsZero() }
-	there := slices.DeleteFunc(slices.Clone(all), hasEnded)
-	ended := slices.DeleteFunc(slices.Clone(all), func(w Worker) bool { return !hasEnded(w) })
-	if len(ended) <= maxEnded {
-		return nil
-	}
-	slices.SortStableFunc(ended, func(a, b Worker) int { return b.Ended.Compare(a.Ended) })
-	served := map[string]bool{}
-	for i, w := range slices.Concat(there, ended) {
-		agents := w.Agents
-		if w.AgentsIn != "" {
-			agents = []string{"list " + w.AgentsIn}
-		}
-		known := !slices.ContainsFunc(agents, func(agent string) bool { return !served[agent] })
-		if known && i >= len(there)+maxEnded {
-			old = append(old, w)
-			continue
-		}
-		for _, agent := range agents {
-			served[agent] = true
-		}
-	}
-	return old
-}
-
 // put stores an entry over the one of the revision was. A long list of agents
 // is stored before it.
-func (k *Keeper) put(ctx context.Context, was uint64, entry Entry) (rev uint64, err error) {
+func (k *Keeper) put(ctx context.Context, was uint64, entry Entry) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if entry.AgentsIn = listOf(entry.Agents); entry.AgentsIn != "" {
 		if err := k.Registry.lists.keep(ctx, entry.AgentsIn, entry.Agents); err != nil {
-			return 0, err
+			return err
 		}
 		entry.Agents = []string{}
 	}
 	body, err := json.Marshal(entry)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return k.Registry.workers.Swap(ctx, Worker{Entry: entry}.token(), was, body)
+	_, err = k.Registry.workers.Swap(ctx, Worker{Entry: entry}.token(), was, body)
+	return err
 }
 
 // named returns the worker of a name, the zero Worker if there is none.

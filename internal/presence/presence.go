@@ -108,35 +108,65 @@ func New(conn *bus.Conn) Registry {
 	return Registry{workers, conn.Clocks, &agentLists{workers: workers}, conn.Space}
 }
 
-// Workers lists the workers on the bus and the last ones that ended (maxEnded),
-// sorted by name.
-func (r Registry) Workers(ctx context.Context) ([]Worker, error) {
-	entries, err := r.workers.List(ctx)
+// Workers lists the workers on the bus and those of the last day, sorted by
+// name.
+func (r Registry) Workers(ctx context.Context) ([]Worker, error) { return r.list(ctx, time.Time{}) }
+
+// recentTime is the age up to which Recent returns an entry. An older one is
+// that of a worker that is gone, with all leases that it had.
+const recentTime = staleAge + 5*time.Second
+
+// Recent lists the workers that have stored their entries in the last 35 s. That
+// are all workers that are there, and those that ended a moment ago. So its cost
+// does not grow with the number of workers that ended in a day.
+func (r Registry) Recent(ctx context.Context) ([]Worker, error) {
+	return r.list(ctx, r.clocks.Now().Add(-recentTime))
+}
+
+func (r Registry) list(ctx context.Context, since time.Time) ([]Worker, error) {
+	entries, err := r.workers.List(ctx, since)
 	if err != nil {
 		return nil, err
 	}
 	var all []Worker
 	for _, m := range entries {
-		w := Worker{Seen: m.Time, rev: m.Seq}
-		if json.Unmarshal(m.Body, &w.Entry) != nil {
-			continue
+		w, err := r.decode(ctx, m)
+		if err != nil {
+			return nil, err
 		}
-		if w.AgentsIn != "" {
-			if w.list, err = r.lists.read(ctx, w.AgentsIn); err != nil {
-				return nil, err
-			}
-			w.Agents = w.list.names
+		if w.Name != "" {
+			all = append(all, w)
 		}
-		all = append(all, w)
 	}
 	slices.SortFunc(all, func(a, b Worker) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
+// decode decodes an entry, and reads the list of agents that it names. It
+// returns the zero Worker for an entry that is none.
+func (r Registry) decode(ctx context.Context, m bus.Stored) (Worker, error) {
+	w := Worker{Seen: m.Time, rev: m.Seq}
+	if json.Unmarshal(m.Body, &w.Entry) != nil {
+		return Worker{}, nil
+	}
+	var err error
+	if w.AgentsIn != "" {
+		if w.list, err = r.lists.read(ctx, w.AgentsIn); err != nil {
+			return Worker{}, err
+		}
+		w.Agents = w.list.names
+	}
+	return w, nil
+}
+
 // LearnClockSteps tells a connection the steps of the server's clock that the
-// workers of the last day have measured.
+// workers of the last day have measured. A worker that is there knows them all.
 func LearnClockSteps(ctx context.Context, conn *bus.Conn) error {
-	all, err := New(conn).Workers(ctx)
+	r := New(conn)
+	all, err := r.Recent(ctx)
+	if err == nil && !slices.ContainsFunc(all, func(w Worker) bool { return w.Ended.IsZero() }) {
+		all, err = r.Workers(ctx)
+	}
 	for _, w := range all {
 		conn.Clocks.Learn(w.ClockSteps)
 	}
@@ -205,7 +235,7 @@ func (r Registry) Recall(ctx context.Context, self, key string) []byte {
 func (r Registry) askOthers(
 	ctx context.Context, self string, ask func(context.Context, subjects.Worker) bool,
 ) (bool, error) {
-	all, err := r.Workers(ctx)
+	all, err := r.Recent(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -369,9 +399,10 @@ type Loss struct {
 
 // Lost returns the losses of processes that served an agent, the last one
 // first. It leaves out the processes that were gone before since, a time of the
-// server. A worker that has drained is not lost.
+// server, and those that have been gone for longer than half a minute. A worker
+// that has drained is not lost.
 func (r Registry) Lost(ctx context.Context, agent string, since time.Time) ([]Loss, error) {
-	all, err := r.Workers(ctx)
+	all, err := r.Recent(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -270,8 +270,6 @@ func (b *builder) worker() {
 		"CONSUMER.DELETE *", "CONSUMER.MSG.NEXT *")
 	b.api(b.bucket("MEMORY"), "STREAM.INFO", "DIRECT.GET")
 	b.publish(b.key("ACTIVE", ">"), b.key("LIMITS", "*"), b.key("WORKERS", ">"))
-	// Workers remove the entries of those that ended long ago.
-	b.api(b.bucket("WORKERS"), "STREAM.PURGE")
 	for _, r := range b.patterns() {
 		b.publish(b.key("AGENTS", r.Agent.String()), b.key("MEMORY", r.Agent.String()+".*"))
 	}

@@ -104,7 +104,7 @@ func (s *testbed) falseVerdicts(ctx context.Context) (gone, again int, err error
 			return 0, 0, err
 		}
 	}
-	entries, err := s.conn.Workers().List(ctx)
+	entries, err := s.conn.Workers().List(ctx, time.Time{})
 	for _, w := range s.workers {
 		for _, m := range entries {
 			var entry struct {
