@@ -350,6 +350,24 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
+// TestHelp: a small terminal cuts the help, and one that grows has all of it
+// again.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	help := func(width, height int) string {
+		m := newModel(t.Context(), Config{Session: &cli.Session{}})
+		m.view, m.width, m.height = viewHelp, width, height
+		return m.View()
+	}
+	whole := help(80, 40)
+	for _, size := range [][2]int{{80, 6}, {10, 40}} {
+		help(size[0], size[1])
+		if again := help(80, 40); again != whole || !strings.Contains(again, "cancel the tree or the run") {
+			t.Errorf("the help after a terminal of %v:\n%s\nbefore it:\n%s", size, again, whole)
+		}
+	}
+}
+
 // TestPrint: without a terminal the lists are printed once, as wide as needed.
 func TestPrint(t *testing.T) {
 	t.Parallel()

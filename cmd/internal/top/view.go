@@ -46,7 +46,8 @@ func (m model) View() string {
 		lines = help
 	}
 	lines = m.withQuestion(lines)
-	lines = lines[:min(len(lines), max(0, m.height-1))]
+	// A view may have lines that outlive it, such as the help.
+	lines = slices.Clone(lines[:min(len(lines), max(0, m.height-1))])
 	for len(lines) < m.height-1 {
 		lines = append(lines, "")
 	}
