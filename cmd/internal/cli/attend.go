@@ -107,5 +107,5 @@ func (w *waitFlags) attend(ctx context.Context, f *SessionFlags, ses *Session, t
 	case signal:
 		err = Fail(Code(err), errors.New("detached"))
 	}
-	return fmt.Errorf("%w, the tree goes on; to attach again: %s wait %s", err, f.Name, tree)
+	return fmt.Errorf("%w, the tree goes on; to attach again: %s wait %s%s", err, f.Name, tree, f.dial.given())
 }

@@ -279,6 +279,50 @@ func TestDialFlags(t *testing.T) {
 	}
 }
 
+// TestDialFlagsGiven: the connection of the command line can be given again, in
+// the words of a shell. It has no setting of the environment, which the shell
+// keeps, and no password.
+func TestDialFlagsGiven(t *testing.T) {
+	t.Setenv("NATS_CREDS", "env.creds")
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{nil, ""},
+		{[]string{"--server", "nats://one:4222,tls://two"}, " --server nats://one:4222,tls://two"},
+		{
+			[]string{"--prefix=team", "--context", "the bus", "--tls-ca", "ca.pem"},
+			" --context 'the bus' --tls-ca ca.pem --prefix team",
+		},
+		{[]string{"--creds", "it's $HOME/`a`.creds", "--prefix", ""}, ` --creds 'it'\''s $HOME/`+"`a`"+`.creds' --prefix ''`},
+		{
+			[]string{"--user", "ann", "--password", "secret", "--inbox-prefix", "_I"},
+			" --user ann --password PASSWORD --inbox-prefix _I",
+		},
+		{[]string{"--token", "secret", "--max-body", "1MiB"}, " --token TOKEN"},
+		{
+			[]string{"--server", "nats://ann:secret@one, secret@two,three"},
+			" --server 'nats://USER:PASSWORD@one, USER:PASSWORD@two,three'",
+		},
+	} {
+		var d DialFlags
+		above := &cobra.Command{Use: "test"}
+		d.Register(above)
+		cmd := &cobra.Command{Use: "below", Run: func(*cobra.Command, []string) {}}
+		above.AddCommand(cmd)
+		above.SetArgs(append([]string{"below"}, test.args...))
+		if err := above.Execute(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Config(nil, nil); err != nil && !errors.Is(err, subjects.ErrToken) {
+			t.Fatal(err)
+		}
+		if got := d.given(); got != test.want {
+			t.Errorf("%v: got %q, want %q", test.args, got, test.want)
+		}
+	}
+}
+
 // TestDialFlagsInside: for a server in this process only the prefix comes from
 // the environment.
 func TestDialFlagsInside(t *testing.T) {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -75,6 +77,54 @@ func (d *DialFlags) Register(cmd *cobra.Command) {
 	}
 	cmd.PersistentFlags().Var(&d.maxBody, "max-body", "largest task or answer")
 	_ = cmd.RegisterFlagCompletionFunc("context", completeContext) // the flag exists
+}
+
+// given returns the connection flags of the command line in the words of a
+// shell, each with a space before it. A command with the same flags reaches the
+// same bus. PASSWORD and TOKEN stand in place of secrets, which may get into
+// the log of a terminal.
+func (d *DialFlags) given() string {
+	var b strings.Builder
+	for _, s := range slices.Concat(d.address(), d.credentials(), d.inbox(), d.tls(), d.space()) {
+		if !d.changed([]setting{s}) {
+			continue
+		}
+		value := *s.value
+		switch s.flag {
+		case "server":
+			value = withoutUsers(value)
+		case "password", "token":
+			value = strings.ToUpper(s.flag)
+		}
+		b.WriteString(" --" + s.flag + " " + quoted(value))
+	}
+	return b.String()
+}
+
+// withoutUsers replaces the credentials in a list of URLs.
+func withoutUsers(urls string) string {
+	all := strings.Split(urls, ",")
+	for i, u := range all {
+		if at := strings.LastIndexByte(u, '@'); at >= 0 {
+			begin := strings.Index(u, "://") + len("://")
+			if begin < len("://") {
+				begin = len(u) - len(strings.TrimLeft(u, " "))
+			}
+			all[i] = u[:begin] + "USER:PASSWORD" + u[at:]
+		}
+	}
+	return strings.Join(all, ",")
+}
+
+// bareWord matches a word that a shell takes as it is.
+var bareWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// quoted returns a text as one word of a shell.
+func quoted(text string) string {
+	if bareWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // CheckUnused returns an error if the command line has a connection flag. It is
