@@ -294,7 +294,7 @@ func TestDialFlagsGiven(t *testing.T) {
 			[]string{"--prefix=team", "--context", "the bus", "--tls-ca", "ca.pem"},
 			" --context 'the bus' --tls-ca ca.pem --prefix team",
 		},
-		{[]string{"--creds", "it's $HOME/`a`.creds", "--prefix", ""}, ` --creds 'it'\''s $HOME/` + "`a`" + `.creds' --prefix ''`},
+		{[]string{"--creds", "it's $HOME/a.creds", "--prefix", ""}, ` --creds 'it'\''s $HOME/a.creds' --prefix ''`},
 		{
 			[]string{"--user", "ann", "--password", "secret", "--inbox-prefix", "_I"},
 			" --user ann --password PASSWORD --inbox-prefix _I",
