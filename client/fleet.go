@@ -12,9 +12,10 @@ import (
 
 // fleet is one look at all workers, and at the work that they have in hand.
 type fleet struct {
-	// survey is nil if the workers cannot be asked. No run has a reason
-	// then.
+	// survey is nil if the workers cannot be asked, and err says why. No run
+	// has a reason then.
 	survey *presence.Survey
+	err    error
 	there  []presence.Busy
 	hands  map[place]hand
 	// now is the server's time, and shift the time by which it is moved to
@@ -48,6 +49,7 @@ func askFleet(ctx context.Context, c *Client, tree subjects.Tree) *fleet {
 	}
 	survey, err := presence.New(c.conn).Survey(ctx)
 	if err != nil {
+		fl.err = err
 		return fl
 	}
 	fl.survey, fl.there = survey, survey.AtWork(ctx, tree)

@@ -27,6 +27,8 @@ type Snapshot struct {
 	Since time.Time
 
 	fold Fold
+	// untaken are the runs that Untaken returns.
+	untaken []subjects.Run
 }
 
 // State returns the state of a run.
@@ -36,6 +38,23 @@ func (s *Snapshot) State(path subjects.Path) run.State { return s.fold.State(pat
 func (s *Snapshot) Has(path subjects.Path) bool {
 	return slices.ContainsFunc(s.Events, func(e Event) bool { return e.Run.Path == path })
 }
+
+// Conversation returns the messages of the conversation of a run.
+func (s *Snapshot) Conversation(path subjects.Path) (all []Message) {
+	var cs Conversations
+	for _, e := range s.Events {
+		for _, m := range cs.Messages(e) {
+			if m.Run.Path == path {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+// Untaken returns the runs that a worker has to go on with and that no worker
+// has in hand.
+func (s *Snapshot) Untaken() []subjects.Run { return s.untaken }
 
 // Snapshot reads a tree. Its cost depends on the tree alone, not on the length
 // of the stream. The error is ErrUnknownTree for a tree that is not found.
@@ -137,6 +156,7 @@ func (s *Snapshot) observe(ctx context.Context, fl *fleet) {
 		h, inHand := fl.hands[placeOf(r)]
 		switch {
 		case !inHand:
+			s.untaken = append(s.untaken, r)
 			s.stall(r, fl.whyNot(ctx, r, state))
 		case h.waitsForSlot(state):
 			s.stall(r, h.noSlot())

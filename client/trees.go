@@ -11,6 +11,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -103,6 +104,18 @@ type TreePage struct {
 	// Last is the tree after which the list goes on (TreeQuery.Before). It
 	// is zero at the end of the list.
 	Last subjects.Tree
+
+	fleet *fleet
+}
+
+// Workers returns the workers that were there when the list was read, each with
+// the runs in its hand. The error says why they could not be asked. The list
+// then has no reasons why runs wait.
+func (p TreePage) Workers() ([]presence.Busy, error) {
+	if p.fleet == nil {
+		return nil, nil
+	}
+	return p.fleet.there, p.fleet.err
 }
 
 // Trees lists trees, the newest first. Its cost depends on the trees that it
@@ -149,6 +162,7 @@ type treeList struct {
 // the submissions that no worker has taken.
 func (l *treeList) begin(ctx context.Context) (err error) {
 	l.fleet = askFleet(ctx, l.c, subjects.Tree{})
+	l.page.fleet = l.fleet
 	if !l.q.Before.IsZero() {
 		l.before, l.timed, err = listedAt(ctx, l.c, l.q.Before, l.q.All)
 		return err

@@ -356,6 +356,10 @@ func (s *Survey) isAlive(ctx context.Context, w Worker) bool {
 	return alive
 }
 
+// Workers returns the workers that the survey began with: those on the bus, and
+// the last ones that ended.
+func (s *Survey) Workers() []Worker { return s.workers }
+
 // Trouble names a stream that keeps a worker from its work, and says why. It is
 // "" if no worker that was asked so far has said so.
 func (s *Survey) Trouble() string { return s.trouble }

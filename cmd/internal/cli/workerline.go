@@ -30,33 +30,40 @@ type WorkerLine struct {
 
 // Workers lists the workers on the bus and those of the last day.
 func Workers(ctx context.Context, conn *bus.Conn) (lines []WorkerLine, err error) {
-	registry := presence.New(conn)
-	all, err := registry.Workers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	survey, err := registry.Survey(ctx)
+	survey, err := presence.New(conn).Survey(ctx)
 	if err != nil {
 		return nil, err
 	}
 	there := survey.AtWork(ctx, subjects.Tree{})
-	for _, w := range all {
-		l := WorkerLine{
-			Name: w.Name, Host: w.Host, PID: w.PID, Since: w.Since, Ended: w.Ended, Agents: w.Agents, Gone: true,
-			Work: presence.Work{Slots: w.Slots},
+	for _, w := range survey.Workers() {
+		i := slices.IndexFunc(there, func(b presence.Busy) bool { return b.Name == w.Name })
+		if i < 0 {
+			lines = append(lines, workerLine(w))
+			continue
 		}
-		for _, b := range there {
-			if b.Name == w.Name {
-				l.Gone, l.Known = false, b.Known
-				if b.Known {
-					l.Work = b.Work
-				}
-				l.Sole = soleAgents(b, there)
-			}
-		}
+		l := WorkerLineOf(there[i])
+		l.Sole = soleAgents(there[i], there)
 		lines = append(lines, l)
 	}
 	return lines, nil
+}
+
+// WorkerLineOf describes a worker that is there, without its sole agents.
+func WorkerLineOf(b presence.Busy) WorkerLine {
+	l := workerLine(b.Worker)
+	l.Gone, l.Known = false, b.Known
+	if b.Known {
+		l.Work = b.Work
+	}
+	return l
+}
+
+// workerLine describes a worker that is gone.
+func workerLine(w presence.Worker) WorkerLine {
+	return WorkerLine{
+		Name: w.Name, Host: w.Host, PID: w.PID, Since: w.Since, Ended: w.Ended, Agents: w.Agents, Gone: true,
+		Work: presence.Work{Slots: w.Slots},
+	}
 }
 
 // Status is the status of a worker in a few words.

@@ -2,12 +2,14 @@ package top
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
@@ -54,8 +56,9 @@ type model struct {
 	look look
 	// failed is the error of the last look, nil if there was none.
 	failed error
-	// reading says that a look is being made.
-	reading bool
+	// reading says that a look is being made, and due that another one has
+	// to follow it: something has changed since it began.
+	reading, due bool
 	// note is a line about the last key.
 	note string
 
@@ -64,18 +67,22 @@ type model struct {
 	ask  question
 }
 
-// treeView is the drawing of a tree.
+// treeView is the drawing of a tree. Draw makes the drawing, once for each look
+// and each size of the terminal.
 type treeView struct {
 	id       subjects.Tree
 	snapshot *client.Snapshot
+	rows     []cli.Row
+	// sums is the line about the tree.
+	sums string
 	// at is the run under the cursor.
 	at subjects.Path
 }
 
-// runView is the conversation of a run of the tree view.
+// runView is the conversation of a run of the tree view. Draw prints it.
 type runView struct {
 	path   subjects.Path
-	text   string
+	lines  []string
 	scroll int
 	// follow keeps the end of the text in view.
 	follow bool
@@ -113,11 +120,6 @@ type (
 		// asked says that the person has asked for it, out of turn.
 		asked bool
 	}
-	// drawn has a tree.
-	drawn struct {
-		snapshot *client.Snapshot
-		err      error
-	}
 	// acted says what a change of the person has led to.
 	acted struct {
 		note string
@@ -143,28 +145,30 @@ func (m model) later() tea.Cmd {
 func (m model) again(asked bool) (tea.Model, tea.Cmd) {
 	if m.reading {
 		if asked {
+			m.due = true
 			return m, nil
 		}
 		return m, m.later()
 	}
-	m.reading = true
+	m.reading, m.due = true, false
 	reader, ctx := m.reader, m.ctx
-	return m, tea.Batch(func() tea.Msg {
-		l, err := reader.read(ctx)
+	var shown subjects.Tree
+	if m.showsTree() {
+		shown = m.tree.id
+	}
+	return m, func() tea.Msg {
+		l, err := reader.read(ctx, shown)
 		return looked{l, err, asked}
-	}, m.redraw())
+	}
 }
 
-// redraw reads the tree that is shown.
-func (m model) redraw() tea.Cmd {
-	if m.view != viewTree && m.view != viewRun {
-		return nil
+// showsTree reports whether a view of a tree is shown, or is below the help.
+func (m model) showsTree() bool {
+	v := m.view
+	if v == viewHelp {
+		v = m.before
 	}
-	id := m.tree.id
-	return func() tea.Msg {
-		s, err := m.cfg.Session.Snapshot(m.ctx, id)
-		return drawn{s, err}
-	}
+	return v == viewTree || v == viewRun
 }
 
 // Update implements tea.Model.
@@ -172,28 +176,17 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
+		return m.draw(), nil
 	case tick:
 		return m.again(false)
 	case looked:
-		m.reading = false
-		if m.failed = msg.err; msg.err == nil {
-			m.look = msg.look
-		}
-		if msg.asked {
-			return m.kept(), nil
-		}
-		return m.kept(), m.later()
-	case drawn:
-		if m.failed = msg.err; msg.err == nil && msg.snapshot.Root.Tree == m.tree.id {
-			m.tree.snapshot = msg.snapshot
-			m = m.readRun()
-		}
+		return m.take(msg)
 	case acted:
 		m.note = msg.note
 		if msg.err != nil {
 			m.note = msg.err.Error()
 		}
-		return m, m.redraw()
+		return m.again(true)
 	case asked:
 		m.ask = msg.question
 		if msg.err != nil {
@@ -203,6 +196,24 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m.key(msg)
 	}
 	return m, nil
+}
+
+// take takes a look, and draws it.
+func (m model) take(l looked) (tea.Model, tea.Cmd) {
+	m.reading, m.failed = false, l.err
+	if l.err == nil {
+		m.look, m.failed = l.look, l.look.notOpen
+		m = m.kept().draw()
+	}
+	var next tea.Cmd
+	if !l.asked {
+		next = m.later()
+	}
+	if !m.due {
+		return m, next
+	}
+	following, read := m.again(true)
+	return following, tea.Batch(next, read)
 }
 
 // kept moves cursors that are beyond the end of their lists.
@@ -257,7 +268,7 @@ func (m model) back() (tea.Model, tea.Cmd) {
 	case viewTree:
 		m.view = viewList
 	case viewRun:
-		m.view = viewTree
+		m.view, m.run = viewTree, runView{}
 	case viewHelp:
 		m.view = m.before
 	}
@@ -300,8 +311,8 @@ func (m model) keyOfList(k tea.KeyMsg) (tea.Model, tea.Cmd) {
 	t := m.look.trees[m.cursor[paneTrees]]
 	switch k.String() {
 	case "enter":
-		m.view, m.tree = viewTree, treeView{id: t.Root.Tree, snapshot: t.Snapshot, at: subjects.Root}
-		return m, m.redraw()
+		m.view, m.tree = viewTree, treeView{id: t.Root.Tree, at: subjects.Root}
+		return m.draw(), nil
 	case "c":
 		m.ask = m.cancels(t.Root.Tree, subjects.Root, t.Root.Agent.String())
 	case "a", "d":
@@ -325,7 +336,7 @@ func (m model) keyOfTree(k tea.KeyMsg) (tea.Model, tea.Cmd) {
 	switch k.String() {
 	case "enter":
 		m.view, m.run = viewRun, runView{path: m.tree.at}
-		return m.readRun(), nil
+		return m.draw(), nil
 	case "c":
 		m.ask = m.cancels(m.tree.id, m.tree.at, m.tree.snapshot.Root.Agent.String())
 	case "a", "d":
@@ -335,7 +346,7 @@ func (m model) keyOfTree(k tea.KeyMsg) (tea.Model, tea.Cmd) {
 }
 
 func (m model) keyOfRun(k tea.KeyMsg) (tea.Model, tea.Cmd) {
-	n := len(m.runLines())
+	n := len(m.run.lines)
 	page := max(1, m.height-3)
 	last := max(0, n-page)
 	m.run.scroll = min(moved(k, m.run.scroll, n, page), last)
@@ -349,24 +360,36 @@ func (m model) keyOfRun(k tea.KeyMsg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// readRun prints the conversation of the run that is shown.
-func (m model) readRun() model {
-	if m.view != viewRun || m.tree.snapshot == nil {
+// draw draws the tree that is shown, and prints the conversation of the run that
+// is shown, as the look has them. The views only cut the drawing to the
+// terminal.
+func (m model) draw() model {
+	if !m.showsTree() {
+		return m
+	}
+	if s := m.look.snapshot(m.tree.id); s != nil {
+		m.tree.snapshot = s
+	}
+	s := m.tree.snapshot
+	if s == nil || s.Queued {
+		return m
+	}
+	m.tree.rows = cli.TreeOf(s).Rows(cli.Frame{
+		Now: m.look.at, Width: max(1, m.width-1), Colour: m.cfg.Colour, Details: m.width >= wideScreen,
+	})
+	m.tree.sums = m.treeSums()
+	if m.run.path.IsZero() {
 		return m
 	}
 	var text bytes.Buffer
 	printer := cli.MessagePrinter{W: &text, Colour: m.cfg.Colour, Full: true, Prices: m.cfg.Prices}
-	var conversations client.Conversations
-	for _, e := range m.tree.snapshot.Events {
-		for _, message := range conversations.Messages(e) {
-			if message.Run.Path == m.run.path {
-				_ = printer.Print(message) // a buffer takes all
-			}
-		}
+	for _, message := range s.Conversation(m.run.path) {
+		_ = printer.Print(message) // a buffer takes all
 	}
-	m.run.text = strings.TrimRight(text.String(), "\n")
+	whole := cmp.Or(strings.TrimRight(text.String(), "\n"), "nothing was said yet")
+	m.run.lines = strings.Split(ansi.Hardwrap(whole, max(1, m.width), true), "\n")
 	if m.run.follow {
-		m.run.scroll = max(0, len(m.runLines())-max(1, m.height-3))
+		m.run.scroll = max(0, len(m.run.lines)-max(1, m.height-3))
 	}
 	return m
 }

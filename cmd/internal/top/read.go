@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/price"
@@ -22,10 +21,15 @@ const (
 	rateTime = time.Minute
 )
 
-// look is what a bus was doing at one moment.
+// look is the state of a bus at one moment. All views draw the same look.
 type look struct {
 	at    time.Time
-	trees []client.TreeInfo
+	trees []listed
+	// open is the tree that is shown, nil if none is shown, or if it was not
+	// found.
+	open *client.Snapshot
+	// notOpen is the error of the read of the tree that is shown.
+	notOpen error
 	// more says that there are trees at work beside trees.
 	more    bool
 	workers []cli.WorkerLine
@@ -35,6 +39,13 @@ type look struct {
 	// partial says that more runs have ended in the last minute than were
 	// counted.
 	partial bool
+}
+
+// listed is a tree of the list.
+type listed struct {
+	client.TreeInfo
+	// waits says why the tree is where it is.
+	waits string
 }
 
 // agent is an agent with the work that waits for it, and the runs of it that
@@ -60,27 +71,45 @@ type reader struct {
 	until time.Time
 }
 
-// read looks at the bus.
-func (r *reader) read(ctx context.Context) (l look, err error) {
+// read looks at the bus, and at the tree that is shown; the zero Tree if none is
+// shown. A tree of the list is not read again.
+func (r *reader) read(ctx context.Context, shown subjects.Tree) (l look, err error) {
 	page, err := r.ses.Trees(ctx, client.TreeQuery{N: maxTrees})
 	if err != nil {
 		return l, err
 	}
-	workers, err := cli.Workers(ctx, r.ses.Conn)
+	workers, err := page.Workers()
 	if err != nil {
 		return l, err
 	}
 	if err := r.count(ctx); err != nil {
 		return l, err
 	}
-	l = look{at: time.Now(), trees: page.Trees, more: !page.Last.IsZero()}
+	l = look{at: time.Now(), more: !page.Last.IsZero()}
+	for _, t := range page.Trees {
+		l.trees = append(l.trees, listed{t, cli.WaitsFor(t, l.at)})
+	}
 	for _, w := range workers {
-		if !w.Gone {
-			l.workers = append(l.workers, w)
-		}
+		l.workers = append(l.workers, cli.WorkerLineOf(w))
+	}
+	if l.open = l.snapshot(shown); l.open == nil && !shown.IsZero() {
+		l.open, l.notOpen = r.ses.Snapshot(ctx, shown)
 	}
 	r.sumUp(&l)
 	return l, nil
+}
+
+// snapshot returns a tree of the look, nil if the look does not have it.
+func (l *look) snapshot(tree subjects.Tree) *client.Snapshot {
+	if l.open != nil && l.open.Root.Tree == tree {
+		return l.open
+	}
+	for _, t := range l.trees {
+		if t.Root.Tree == tree {
+			return t.Snapshot
+		}
+	}
+	return nil
 }
 
 // count reads the outcomes since the last count, and forgets those that are
@@ -123,17 +152,12 @@ func (r *reader) sumUp(l *look) {
 			}
 		}
 	}
-	inHand := map[subjects.Tree]map[subjects.Path]bool{}
 	for _, w := range l.workers {
 		for _, name := range w.Agents {
 			of(name).workers++
 		}
 		for _, h := range w.Runs {
 			of(h.Agent.String()).taken++
-			if inHand[h.Tree] == nil {
-				inHand[h.Tree] = map[subjects.Path]bool{}
-			}
-			inHand[h.Tree][h.Path] = true
 		}
 	}
 	for _, t := range l.trees {
@@ -141,11 +165,8 @@ func (r *reader) sumUp(l *look) {
 		case t.Status == client.TreeQueued:
 			of(t.Root.Agent.String()).queued++
 		case t.Snapshot != nil:
-			for _, info := range t.Snapshot.Runs() {
-				ready := info.Ended.IsZero() && info.State.Phase == run.Ready
-				if ready && !inHand[t.Root.Tree][info.Run.Path] {
-					of(info.Run.Agent.String()).queued++
-				}
+			for _, r := range t.Snapshot.Untaken() {
+				of(r.Agent.String()).queued++
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/price"
+	"github.com/axebus/axe/subjects"
 )
 
 // Config has the settings of a screen.
@@ -28,7 +29,7 @@ type Config struct {
 // error of the first look: later ones are shown.
 func Run(ctx context.Context, cfg Config) error {
 	m := newModel(ctx, cfg)
-	first, err := m.reader.read(ctx)
+	first, err := m.reader.read(ctx, subjects.Tree{})
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func Run(ctx context.Context, cfg Config) error {
 func Print(ctx context.Context, w io.Writer, cfg Config) error {
 	m := newModel(ctx, cfg)
 	var err error
-	if m.look, err = m.reader.read(ctx); err != nil {
+	if m.look, err = m.reader.read(ctx, subjects.Tree{}); err != nil {
 		return err
 	}
 	m.width, m.height = printWidth, 0

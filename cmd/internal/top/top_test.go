@@ -3,15 +3,20 @@ package top
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 	"github.com/charmbracelet/x/ansi"
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
@@ -72,6 +77,13 @@ type screen struct {
 func newScreen(t *testing.T) *screen {
 	t.Helper()
 	conn := testbus.Open(t)
+	startWorker(t, conn)
+	return newScreenOn(t, conn)
+}
+
+// startWorker starts a worker, which ends with the test.
+func startWorker(t *testing.T, conn *bus.Conn) {
+	t.Helper()
 	w, err := agentd.New(conn, agentd.Config{
 		Name: "one", Slots: 3, Grace: time.Millisecond,
 		Open: func(model string) (provider.Provider, string, error) {
@@ -105,6 +117,11 @@ func newScreen(t *testing.T) *screen {
 			t.Error(err)
 		}
 	})
+}
+
+// newScreenOn makes a screen with a connection of its own.
+func newScreenOn(t *testing.T, conn *bus.Conn) *screen {
+	t.Helper()
 	c := client.New(conn)
 	prices := price.Table{Currency: "USD", Models: map[string]price.Model{
 		"test/watcher": {Input: price.FromUnits(1000)},
@@ -244,6 +261,25 @@ func TestScreen(t *testing.T) {
 	s.fits()
 }
 
+// TestQueue: the queue of an agent has the runs of which no worker has taken the
+// call, and not those that a worker has in hand.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t)
+	s.send(tea.WindowSizeMsg{Width: 160, Height: 30})
+	for _, id := range []string{"t1", "t2", "t3"} {
+		s.submit("slow", id)
+	}
+	s.shows("slots 3/3")
+	s.shows(fmt.Sprintf(" %-24s  %7d  %6d  %6d", "slow", 1, 0, 3))
+	s.submit("slow", "t4")
+	s.submit("leaf", "t5")
+	s.shows("waits for a slot: 1 worker serves slow, all 3 slots taken")
+	s.shows("waits for a slot: 1 worker serves leaf, all 3 slots taken")
+	s.shows(fmt.Sprintf(" %-24s  %7d  %6d  %6d", "slow", 1, 1, 3))
+	s.shows(fmt.Sprintf(" %-24s  %7d  %6d  %6d", "leaf", 1, 1, 0))
+}
+
 // TestCancel: c cancels the tree or the run under the cursor, if the person
 // says yes.
 func TestCancel(t *testing.T) {
@@ -305,15 +341,9 @@ func TestDecide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var denials []client.Message
-	var conversations client.Conversations
-	for _, e := range snapshot.Events {
-		for _, message := range conversations.Messages(e) {
-			if message.Decision == client.Denied {
-				denials = append(denials, message)
-			}
-		}
-	}
+	denials := slices.DeleteFunc(snapshot.Conversation(subjects.Root), func(m client.Message) bool {
+		return m.Decision != client.Denied
+	})
 	if len(denials) != 1 || denials[0].From != "ann" || !strings.Contains(denials[0].Text, "no") {
 		t.Errorf("the record has %+v, want a denial by ann with the reason no", denials)
 	}
@@ -347,6 +377,91 @@ func TestServerGone(t *testing.T) {
 	s.press("r")
 	if v := s.m.View(); strings.Contains(v, "context canceled") {
 		t.Errorf("the error stays:\n%s", v)
+	}
+}
+
+// TestOneReadForAllViews: a look reads the workers once and each tree once,
+// whatever view is shown. Only a tree that is not listed is read for its own
+// view.
+func TestOneReadForAllViews(t *testing.T) {
+	t.Parallel()
+	url := testbus.Listen(t)
+	startWorker(t, testbus.Dial(t, url))
+	const inbox = "_INBOX_screen"
+	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{URL: url, InboxPrefix: inbox}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	s := newScreenOn(t, conn)
+	s.submit("lead", "t1")
+	s.shows("waits for r-1-0 (slow)")
+	s.submit("guarded", "t2")
+	s.shows("is held for a person")
+	requests := watchRequests(t, url, inbox, "t1")
+	look := func() map[string]int {
+		s.press("r")
+		return requests()
+	}
+	s.choose("t1")
+	requests()
+	list := look()
+	if n := list["$JS.API.DIRECT.GET.KV_AXE_WORKERS"]; n != 1 {
+		t.Errorf("a look has read the workers %d times, want once: %v", n, list)
+	}
+	s.press("enter")
+	s.shows("slow r-1-0")
+	if n := requests(); len(n) != 0 {
+		t.Errorf("a tree of the look was read again: %v", n)
+	}
+	if diff := cmp.Diff(list, look()); diff != "" {
+		t.Errorf("requests of a look with a tree (-list +tree):\n%s", diff)
+	}
+	s.press("enter")
+	if diff := cmp.Diff(list, look()); diff != "" {
+		t.Errorf("requests of a look with a run (-list +run):\n%s", diff)
+	}
+	s.press("esc", "c", "y")
+	s.shows("cancelled")
+	if _, err := s.Wait(t.Context(), client.TreeID("t1")); err != nil {
+		t.Fatal(err)
+	}
+	s.press("r")
+	if v := s.m.View(); s.m.failed != nil || !strings.Contains(v, "⊘ lead t1") {
+		t.Errorf("the tree that has ended is not shown: %v\n%s", s.m.failed, v)
+	}
+}
+
+// watchRequests counts the requests about workers and about a tree by subject, of
+// the connection that takes answers at subjects below inbox. The returned
+// function returns the requests since its last call.
+func watchRequests(t *testing.T, url, inbox, tree string) func() map[string]int {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	sub, err := nc.SubscribeSync(">")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() map[string]int {
+		t.Helper()
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		counts := map[string]int{}
+		for {
+			m, err := sub.NextMsg(time.Nanosecond)
+			if err != nil {
+				return counts
+			}
+			about := strings.Contains(string(m.Data), "."+tree+".") || strings.Contains(strings.ToLower(m.Subject), "worker")
+			if about && strings.HasPrefix(m.Reply, inbox+".") {
+				counts[m.Subject]++
+			}
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -310,10 +309,9 @@ func (m model) cells(p pane, i int) []string {
 	switch p {
 	case paneTrees:
 		t := m.look.trees[i]
-		waits := cli.WaitsFor(t, m.look.at)
 		return []string{
 			t.Root.Tree.String(), t.Root.Agent.String(), string(t.Status), presence.Age(m.look.at.Sub(t.Began)),
-			fmt.Sprintf("%d/%d", t.Done, t.Runs), cli.Count(t.InputTokens + t.OutputTokens), waits,
+			fmt.Sprintf("%d/%d", t.Done, t.Runs), cli.Count(t.InputTokens + t.OutputTokens), t.waits,
 		}
 	case paneAgents:
 		a := m.look.agents[i]
@@ -333,19 +331,9 @@ func (m model) cells(p pane, i int) []string {
 	return []string{w.Name, slots, tools, runs, w.Status(), strings.Join(w.Agents, ", ")}
 }
 
-// treeRows draws the tree that is shown.
-func (m model) treeRows() []cli.Row {
-	if m.tree.snapshot == nil || m.tree.snapshot.Queued {
-		return nil
-	}
-	return cli.TreeOf(m.tree.snapshot).Rows(cli.Frame{
-		Now: time.Now(), Width: max(1, m.width-1), Colour: m.cfg.Colour, Details: m.width >= 100,
-	})
-}
-
 // paths are the runs of the tree, in the order of their rows.
 func (m model) paths() (paths []subjects.Path) {
-	for _, r := range m.treeRows() {
+	for _, r := range m.tree.rows {
 		if !r.Path.IsZero() {
 			paths = append(paths, r.Path)
 		}
@@ -361,7 +349,7 @@ func (m model) drawTree() []string {
 	if m.tree.snapshot.Queued {
 		return []string{title, "no worker has taken it yet"}
 	}
-	rows := m.treeRows()
+	rows := m.tree.rows
 	at := 0
 	for i, r := range rows {
 		if r.Path == m.tree.at {
@@ -370,7 +358,7 @@ func (m model) drawTree() []string {
 	}
 	page := max(1, m.height-3)
 	first := max(0, min(at-page/2, len(rows)-page))
-	lines := []string{title + "  " + m.treeSums(), ""}
+	lines := []string{title + "  " + m.tree.sums, ""}
 	for i := first; i < min(len(rows), first+page); i++ {
 		line := " " + rows[i].Text
 		if i == at {
@@ -392,16 +380,8 @@ func (m model) treeSums() string {
 	return text
 }
 
-// runLines are the lines of the conversation, cut at the width of the terminal.
-func (m model) runLines() []string {
-	if m.run.text == "" {
-		return []string{"nothing was said yet"}
-	}
-	return strings.Split(ansi.Hardwrap(m.run.text, max(1, m.width), true), "\n")
-}
-
 func (m model) drawRun() []string {
-	all := m.runLines()
+	all := m.run.lines
 	page := max(1, m.height-3)
 	first := max(0, min(m.run.scroll, len(all)-page))
 	last := min(len(all), first+page)

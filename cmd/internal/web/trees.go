@@ -164,13 +164,8 @@ func (s *Server) showRun(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("%w: %s of tree %s", client.ErrUnknownRun, path, tree)
 	}
 	answer.Run = lines[0]
-	var conversations client.Conversations
-	for _, e := range snapshot.Events {
-		for _, m := range conversations.Messages(e) {
-			if m.Run.Path == path {
-				answer.Messages = append(answer.Messages, cli.MessageLineOf(m, s.prices))
-			}
-		}
+	for _, m := range snapshot.Conversation(path) {
+		answer.Messages = append(answer.Messages, cli.MessageLineOf(m, s.prices))
 	}
 	return reply(w, http.StatusOK, answer)
 }
