@@ -321,14 +321,20 @@ func InOrder(ms []Stored) []Stored {
 	return slices.CompactFunc(ms, func(a, b Stored) bool { return a.Seq == b.Seq })
 }
 
-// Stats counts the direct gets of a connection. Requests to a stream's leader,
-// such as LastSeq, and deliveries are not counted.
+// Stats counts the direct gets of a connection, and everything that the server
+// has sent. Reads and Messages leave out deliveries, and requests to a stream's
+// leader, such as LastSeq.
 type Stats struct {
 	// Reads is the number of requests.
 	Reads uint64
 	// Messages is the number of messages that the requests returned.
 	Messages uint64
+	// Received is the number of all messages that the server has sent. It
+	// stays the same while the server is silent.
+	Received uint64
 }
 
 // Stats counts since the connection was opened.
-func (c *Conn) Stats() Stats { return Stats{c.reader.requests.Load(), c.reader.messages.Load()} }
+func (c *Conn) Stats() Stats {
+	return Stats{c.reader.requests.Load(), c.reader.messages.Load(), c.nc.Stats().InMsgs}
+}

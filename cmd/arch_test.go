@@ -127,7 +127,7 @@ var allowedImports = map[string][]string{
 	},
 
 	"cmd/internal/top": {
-		"agentd/run", "client", "cmd/internal/cli", "internal/presence", "price", "provider", "subjects",
+		"agentd/run", "bus", "client", "cmd/internal/cli", "internal/presence", "price", "provider", "subjects",
 		"github.com/charmbracelet/...",
 	},
 	"cmd/internal/web": {

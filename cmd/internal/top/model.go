@@ -12,8 +12,10 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -56,6 +58,15 @@ type model struct {
 	look look
 	// failed is the error of the last look, nil if there was none.
 	failed error
+	// asked is the time of the first look since the last one that the server
+	// has answered. It is zero if the server has answered the last one.
+	asked time.Time
+	// received is the number of messages that the server had sent at the
+	// time heard. It had sent fewer a second before.
+	received uint64
+	heard    time.Time
+	// now is the time of the last second.
+	now time.Time
 	// reading says that a look is being made, and due that another one has
 	// to follow it: something has changed since it began.
 	reading, due bool
@@ -113,6 +124,8 @@ func (m model) within(ctx context.Context) model {
 type (
 	// tick asks for the next look.
 	tick time.Time
+	// second is the time, once a second.
+	second time.Time
 	// looked has a look, or its error.
 	looked struct {
 		look look
@@ -133,7 +146,12 @@ type (
 )
 
 // Init begins to look at the bus.
-func (m model) Init() tea.Cmd { return m.later() }
+func (m model) Init() tea.Cmd { return tea.Batch(m.later(), nextSecond()) }
+
+// nextSecond waits for a second.
+func nextSecond() tea.Cmd {
+	return tea.Tick(time.Second, func(t time.Time) tea.Msg { return second(t) })
+}
 
 // later waits for the time of the next look.
 func (m model) later() tea.Cmd {
@@ -151,6 +169,9 @@ func (m model) again(asked bool) (tea.Model, tea.Cmd) {
 		return m, m.later()
 	}
 	m.reading, m.due = true, false
+	if m.asked.IsZero() {
+		m.asked = time.Now()
+	}
 	reader, ctx := m.reader, m.ctx
 	var shown subjects.Tree
 	if m.showsTree() {
@@ -179,6 +200,8 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m.draw(), nil
 	case tick:
 		return m.again(false)
+	case second:
+		return m.listen(time.Time(msg)), nextSecond()
 	case looked:
 		return m.take(msg)
 	case acted:
@@ -201,6 +224,9 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // take takes a look, and draws it.
 func (m model) take(l looked) (tea.Model, tea.Cmd) {
 	m.reading, m.failed = false, l.err
+	if !bus.Lost(l.err) {
+		m.asked = time.Time{}
+	}
 	if l.err == nil {
 		m.look, m.failed = l.look, l.look.notOpen
 		m = m.kept().draw()
@@ -214,6 +240,35 @@ func (m model) take(l looked) (tea.Model, tea.Cmd) {
 	}
 	following, read := m.again(true)
 	return following, tea.Batch(next, read)
+}
+
+// listen notes whether the server has sent anything since the last second.
+func (m model) listen(now time.Time) model {
+	m.now = now
+	if n := m.cfg.Session.Conn.Stats().Received; n != m.received {
+		m.received, m.heard = n, now
+	}
+	return m
+}
+
+// silence is the time after which a server without an answer is called silent.
+const silence = 3 * time.Second
+
+// stale says that the lists are old and why. It is empty while the server
+// answers.
+func (m model) stale() string {
+	if m.asked.IsZero() || m.now.Sub(m.asked) < silence {
+		return ""
+	}
+	last := m.asked
+	if m.heard.After(last) {
+		last = m.heard
+	}
+	if none := m.now.Sub(last); none >= silence {
+		return "no answer from the server since " + presence.Age(none)
+	}
+	return fmt.Sprintf("the lists are %s old: the server has not answered everything yet",
+		presence.Age(m.now.Sub(m.look.at)))
 }
 
 // kept moves cursors that are beyond the end of their lists.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/price"
 	"github.com/axebus/axe/provider"
@@ -480,6 +483,93 @@ func TestHelp(t *testing.T) {
 		if again := help(80, 40); again != whole || !strings.Contains(again, "cancel the tree or the run") {
 			t.Errorf("the help after a terminal of %v:\n%s\nbefore it:\n%s", size, again, whole)
 		}
+	}
+}
+
+// gate lets the data of connections through while no writer holds it.
+type gate struct{ sync.RWMutex }
+
+// gated is a connection that the server answers only while its gate is open.
+type gated struct {
+	net.Conn
+	gate *gate
+}
+
+// Read implements net.Conn.
+func (g gated) Read(p []byte) (int, error) {
+	n, err := g.Conn.Read(p)
+	g.gate.RLock()
+	defer g.gate.RUnlock()
+	return n, err
+}
+
+// newGatedScreen makes a screen with a connection through a gate.
+func newGatedScreen(t *testing.T) (*screen, *gate) {
+	t.Helper()
+	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	through := &gate{}
+	wrap := func(c net.Conn) net.Conn { return gated{c, through} }
+	conns := [2]*bus.Conn{}
+	for i, d := range []bus.Dial{{Server: server}, {Server: server, Wrap: wrap}} {
+		if conns[i], err = bus.Open(t.Context(), bus.Config{Dial: d}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conns[i].Close)
+		if err := conns[i].Provision(t.Context(), bus.Provision{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	startWorker(t, conns[0])
+	return newScreenOn(t, conns[1]), through
+}
+
+// TestSilentServer: a server that does not answer a look leaves old lists on the
+// screen. After three seconds the screen says so, until an answer comes. A look
+// that takes long is not the silence of the server.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	s, gate := newGatedScreen(t)
+	s.submit("lead", "t1")
+	s.shows("waits for r-1-0 (slow)")
+	now := time.Now()
+	at := func(d time.Duration) string {
+		next, _ := s.m.Update(second(now.Add(d)))
+		s.m = next.(model)
+		return s.m.View()
+	}
+	const silent, old = "no answer from the server since ", "the lists are "
+	if v := at(time.Hour); strings.Contains(v, silent) || strings.Contains(v, old) {
+		t.Errorf("between two looks the server is called silent:\n%s", v)
+	}
+	now = now.Add(time.Hour)
+	gate.Lock()
+	next, look := s.m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("r")})
+	s.m = next.(model)
+	s.m.asked, s.m.look.at = now, now
+	answers := make(chan tea.Msg, 1)
+	go func() { answers <- look() }()
+	if v := at(2 * time.Second); strings.Contains(v, silent) {
+		t.Errorf("after two seconds the server is called silent:\n%s", v)
+	}
+	for _, after := range []time.Duration{3 * time.Second, 4 * time.Second, 2 * time.Minute} {
+		want := silent + presence.Age(after)
+		if v := at(after); !strings.Contains(v, want) || !strings.Contains(v, ">t1 ") {
+			t.Errorf("want %q and the last look, got:\n%s", want, v)
+		}
+	}
+	s.fits()
+	gate.Unlock()
+	answer := <-answers
+	if v := at(3 * time.Minute); strings.Contains(v, silent) || !strings.Contains(v, old+"3 min old") {
+		t.Errorf("the server has answered, and the look has not ended, but the screen shows:\n%s", v)
+	}
+	s.send(answer)
+	if v := at(4 * time.Minute); strings.Contains(v, silent) || strings.Contains(v, old) {
+		t.Errorf("the look has ended, but the screen shows:\n%s", v)
 	}
 }
 

@@ -90,9 +90,15 @@ func (m model) withQuestion(lines []string) []string {
 	return append(slices.Clone(lines[:keep]), box...)
 }
 
-// foot is the last line: the error of the last look, a note, or the keys.
+// foot is the last line: the silence of the server, the error of the last look, a
+// note, or the keys.
 func (m model) foot() string {
+	stale := m.stale()
 	switch {
+	case stale != "" && m.failed != nil:
+		return m.styled(red, stale+": "+cli.Printable(m.failed.Error()))
+	case stale != "":
+		return m.styled(red, stale)
 	case m.failed != nil:
 		return m.styled(red, cli.Printable(m.failed.Error()))
 	case m.note != "":
