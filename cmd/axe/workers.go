@@ -90,7 +90,7 @@ func printWorkers(stdout io.Writer, all []cli.WorkerLine, args []string, format 
 			runs = strconv.Itoa(len(w.Runs) + w.More)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(w.Name), cli.Printable(w.Host),
-			w.Status(), slots, tools, runs, names(w.Agents))
+			w.Status(time.Now()), slots, tools, runs, names(w.Agents))
 	}
 	return table.Flush()
 }
@@ -110,7 +110,7 @@ func names(all []string) string {
 // printWorker prints the runs that a worker has in hand, and the cost of its
 // stop.
 func printWorker(stdout io.Writer, w cli.WorkerLine) error {
-	fmt.Fprintf(stdout, "worker %s on %s: %s\n", cli.Printable(w.Name), cli.Printable(w.Host), w.Status())
+	fmt.Fprintf(stdout, "worker %s on %s: %s\n", cli.Printable(w.Name), cli.Printable(w.Host), w.Status(time.Now()))
 	switch {
 	case w.Gone:
 		return nil

@@ -80,6 +80,9 @@ func (v *View) HideNames() { v.private = true }
 // nobody.
 func (v *View) Ask(a *Asker) { v.asker = a }
 
+// Screen is the screen of the view.
+func (v *View) Screen() *Screen { return v.screen }
+
 // piped reports whether a file is a pipe or a socket.
 func piped(f *os.File) bool {
 	info, err := f.Stat()

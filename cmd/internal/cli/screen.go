@@ -25,6 +25,9 @@ type Screen struct {
 
 	mu     sync.Mutex
 	silent bool
+	// held says that Write keeps its text for Release, in kept.
+	held bool
+	kept []string
 	// tree is nil if no tree is drawn.
 	tree *Tree
 	// tick is the position of the spinner.
@@ -54,13 +57,39 @@ func (s *Screen) Terminal() bool { return s.terminal }
 func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.silent {
+	switch {
+	case s.silent:
+		return len(p), nil
+	case s.held:
+		s.kept = append(s.kept, string(p))
+		s.kept = s.kept[max(0, len(s.kept)-maxKept):]
 		return len(p), nil
 	}
 	if s.drawn == 0 {
 		return s.w.Write(p)
 	}
 	return len(p), s.repaint(string(p))
+}
+
+// maxKept is the number of texts that a screen keeps while it is held.
+const maxKept = 100
+
+// Hold makes Write keep the last texts until Release, if stderr is a terminal: a
+// program draws it whole.
+func (s *Screen) Hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = s.terminal
+}
+
+// Release prints what was written since Hold.
+func (s *Screen) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, text := range s.kept {
+		_, _ = io.WriteString(s.w, text) // a terminal that is gone shows nothing
+	}
+	s.held, s.kept = false, nil
 }
 
 // Silence makes Write drop all later text, such as the log messages of a

@@ -121,6 +121,36 @@ func TestScreen(t *testing.T) {
 	})
 }
 
+// TestScreenHold: while a program draws the whole terminal no log line gets
+// there. The last lines are printed afterwards. A stderr that is no terminal
+// gets them at once.
+func TestScreenHold(t *testing.T) {
+	for _, isTerminal := range []bool{true, false} {
+		var out strings.Builder
+		s := &Screen{w: &out, terminal: isTerminal}
+		write := func(text string) {
+			if n, err := s.Write([]byte(text)); err != nil || n != len(text) {
+				t.Fatalf("%d bytes written, %v", n, err)
+			}
+		}
+		write("before\n")
+		s.Hold()
+		for i := range maxKept + 1 {
+			write(fmt.Sprintf("line %d\n", i))
+		}
+		if got := out.String(); isTerminal != (got == "before\n") {
+			t.Errorf("terminal %v: meanwhile it shows %q", isTerminal, got)
+		}
+		s.Release()
+		write("after\n")
+		got := out.String()
+		if isTerminal == strings.Contains(got, "line 0\n") || !strings.Contains(got, "\nline 1\n") ||
+			!strings.HasSuffix(got, fmt.Sprintf("line %d\nafter\n", maxKept)) {
+			t.Errorf("terminal %v: it shows %q", isTerminal, got)
+		}
+	}
+}
+
 // TestScreenShrinks: the terminal has fewer rows than the drawn tree. The next
 // frame does not scroll.
 func TestScreenShrinks(t *testing.T) {

@@ -67,12 +67,12 @@ func workerLine(w presence.Worker) WorkerLine {
 }
 
 // Status is the status of a worker in a few words.
-func (w WorkerLine) Status() string {
+func (w WorkerLine) Status(now time.Time) string {
 	switch {
 	case w.Gone && w.Ended.IsZero():
 		return "gone"
 	case w.Gone:
-		return "ended " + presence.Age(time.Since(w.Ended)) + " ago"
+		return "ended " + presence.Age(now.Sub(w.Ended)) + " ago"
 	case !w.Known:
 		return "does not answer"
 	case w.Draining:
@@ -80,7 +80,7 @@ func (w WorkerLine) Status() string {
 	case w.Trouble != "":
 		return "stuck: " + Printable(w.Trouble)
 	}
-	return "up " + presence.Age(time.Since(w.Since))
+	return "up " + presence.Age(now.Sub(w.Since))
 }
 
 // soleAgents returns the agents that no other worker serves.

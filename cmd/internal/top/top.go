@@ -34,6 +34,10 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	m.look = first
+	// The log would be written over the lists.
+	log := cfg.Session.View.Screen()
+	log.Hold()
+	defer log.Release()
 	_, err = tea.NewProgram(m, tea.WithAltScreen(), tea.WithContext(ctx)).Run()
 	if errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, tea.ErrInterrupted) {
 		return nil

@@ -557,7 +557,7 @@ func TestSilentServer(t *testing.T) {
 	}
 	for _, after := range []time.Duration{3 * time.Second, 4 * time.Second, 2 * time.Minute} {
 		want := silent + presence.Age(after)
-		if v := at(after); !strings.Contains(v, want) || !strings.Contains(v, ">t1 ") {
+		if v := at(after); !strings.Contains(v, want) || !strings.Contains(v, ">t1 ") || !strings.Contains(v, "up 1 h") {
 			t.Errorf("want %q and the last look, got:\n%s", want, v)
 		}
 	}

@@ -334,7 +334,7 @@ func (m model) cells(p pane, i int) []string {
 		tools = fmt.Sprintf("%d/%d", w.ToolSlots-w.FreeTools, w.ToolSlots)
 		runs = strconv.Itoa(len(w.Runs) + w.More)
 	}
-	return []string{w.Name, slots, tools, runs, w.Status(), strings.Join(w.Agents, ", ")}
+	return []string{w.Name, slots, tools, runs, w.Status(m.look.at), strings.Join(w.Agents, ", ")}
 }
 
 // paths are the runs of the tree, in the order of their rows.
