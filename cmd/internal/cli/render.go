@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -29,8 +30,9 @@ type Frame struct {
 }
 
 // Lines draws the tree, one run a line. A tree that is higher than the frame is
-// drawn without the runs that are done. If it is still too high, it loses its
-// last lines.
+// drawn without the runs that are done. If it is still too high, the runs at work
+// stay, and the last line counts the others. A run without its parent's line
+// stands below the next run above it that has one.
 func (t *Tree) Lines(f Frame) []string {
 	rows := t.Rows(f)
 	lines := make([]string, len(rows))
@@ -63,9 +65,14 @@ func (t *Tree) Rows(f Frame) []Row {
 		d = &drawing{tree: t, frame: f, hideDone: true}
 		d.draw(top, "", "", false)
 	}
-	if n := len(d.rows); f.Height > 0 && n > f.Height {
-		more := d.start("… "+strconv.Itoa(n-f.Height+1)+" more", mark{})
-		d.rows = append(d.rows[:f.Height-1], Row{Text: more.String()})
+	if f.Height > 0 && len(d.rows) > f.Height {
+		d = &drawing{tree: t, frame: f}
+		hidden := d.choose(top)
+		d.draw(top, "", "", false)
+		if f.Height > 1 {
+			line := d.start("… "+hidden, mark{})
+			d.rows = append(d.rows, Row{Text: line.String()})
+		}
 	}
 	return d.rows
 }
@@ -74,7 +81,118 @@ type drawing struct {
 	tree     *Tree
 	frame    Frame
 	hideDone bool
-	rows     []Row
+	// shown has the runs that are drawn; nil: all.
+	shown map[*node]bool
+	rows  []Row
+}
+
+// rank orders the runs of a tree that is too high, the first one to be drawn
+// first.
+type rank int
+
+const (
+	// rankStuck is a run that goes on only if a person or an operator helps,
+	// and the top of the drawing.
+	rankStuck rank = iota
+	// rankWorks is a run of which a worker asks the model, or runs the tool.
+	rankWorks
+	// rankAbove is a run with a run at work below it.
+	rankAbove
+	rankWaits
+	rankFailed
+	rankDone
+)
+
+// rank is the rank of a run. Below says that a run below it is at work.
+func (n *node) rank(below bool) rank {
+	switch {
+	case n.isDone() && !below:
+		return rankDone
+	case n.ended == nil && n.refusal == "" && (n.stalled != "" || n.state.Phase == run.Held):
+		return rankStuck
+	case n.ended == nil && (n.asks() || n.state.Phase == run.Polling):
+		return rankWorks
+	case below:
+		return rankAbove
+	case n.ended != nil || n.refusal != "":
+		return rankFailed
+	}
+	return rankWaits
+}
+
+// ranked is a run with its rank.
+type ranked struct {
+	node *node
+	rank rank
+}
+
+// ranks returns a run and all runs below it, in the order of their lines.
+func (n *node) ranks() []ranked {
+	all := []ranked{{node: n}}
+	works := false
+	for _, b := range n.below {
+		below := b.ranks()
+		works = works || below[0].rank <= rankAbove
+		all = append(all, below...)
+	}
+	all[0].rank = n.rank(works)
+	return all
+}
+
+// choose decides which runs are drawn of a tree that is too high, and counts the
+// others in a few words.
+func (d *drawing) choose(top *node) (hidden string) {
+	all := top.ranks()
+	all[0].rank = rankStuck
+	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(a.rank, b.rank) })
+	room := max(1, d.frame.Height-1)
+	d.shown = map[*node]bool{}
+	var counts [rankDone + 1]int
+	for i, r := range all {
+		if i < room {
+			d.shown[r.node] = true
+		} else {
+			counts[r.rank]++
+		}
+	}
+	var texts []string
+	for _, c := range []struct {
+		n    int
+		what string
+	}{
+		{counts[rankStuck] + counts[rankWorks], "at work"}, {counts[rankDone], "done"},
+		{counts[rankAbove] + counts[rankWaits] + counts[rankFailed], "more"},
+	} {
+		if c.n > 0 {
+			texts = append(texts, strconv.Itoa(c.n)+" "+c.what)
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// child is a run that is drawn below another one.
+type child struct {
+	*node
+	// cancelled reports whether a run above it was cancelled.
+	cancelled bool
+}
+
+// children returns the runs that are drawn below a run, and the number of those
+// that are hidden because they are done.
+func (d *drawing) children(n *node, cancelled bool) (all []child, done int) {
+	cancelled = cancelled || n.cancelled
+	for _, b := range n.below {
+		switch {
+		case d.shown != nil && !d.shown[b]:
+			below, _ := d.children(b, cancelled)
+			all = append(all, below...)
+		case d.hideDone && b.isDone() && b.ranks()[0].rank == rankDone:
+			done++
+		default:
+			all = append(all, child{b, cancelled})
+		}
+	}
+	return all, done
 }
 
 // draw adds a run and all runs below it. First is the prefix of its own line,
@@ -82,16 +200,12 @@ type drawing struct {
 // it was cancelled.
 func (d *drawing) draw(n *node, first, next string, cancelled bool) {
 	d.rows = append(d.rows, Row{n.path, d.run(n, first, cancelled)})
-	shown := n.below
-	if d.hideDone {
-		shown = slices.DeleteFunc(slices.Clone(shown), (*node).isDone)
-	}
-	hidden := len(n.below) - len(shown)
+	shown, hidden := d.children(n, cancelled)
 	for i, b := range shown {
 		if i == len(shown)-1 && hidden == 0 {
-			d.draw(b, next+"└─ ", next+"   ", cancelled || n.cancelled)
+			d.draw(b.node, next+"└─ ", next+"   ", b.cancelled)
 		} else {
-			d.draw(b, next+"├─ ", next+"│  ", cancelled || n.cancelled)
+			d.draw(b.node, next+"├─ ", next+"│  ", b.cancelled)
 		}
 	}
 	if hidden > 0 {
