@@ -12,7 +12,6 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/builtin"
-	"github.com/axebus/axe/internal/mcpclient"
 	"github.com/axebus/axe/internal/prompt"
 	"github.com/axebus/axe/internal/sandbox"
 	"github.com/axebus/axe/internal/text"
@@ -171,7 +170,8 @@ func (r *toolRun) resolveIn(set *servedToolset, name string) (err error) {
 	s := r.x.state
 	call := toolset.Call{Tool: name, Arguments: s.Input.Tool.Arguments, Filled: s.Filled, Task: s.Task}
 	call.Key = run.ToolKey(r.x.run)
-	if _, ok := set.set.(*mcpclient.Set); s.Task != nil && !ok {
+	call.CalledAt = s.CalledAt
+	if _, ok := set.set.(toolset.Canceller); s.Task != nil && !ok {
 		err = fmt.Errorf("the toolset %s has no tasks any more: the call may have taken effect", set.def.Name)
 	} else if s.Task != nil {
 		call.Filled = s.Task.Filled

@@ -424,6 +424,8 @@ func setOpener(w *Worker) func(configs.Toolset) (toolset.Set, error) {
 			return toolset.HTTP(def), nil
 		case configs.ToolsetNATS:
 			return toolset.NATS(def, w.conn), nil
+		case configs.ToolsetRemote:
+			return toolset.Remote(def, w.log)
 		case configs.ToolsetCommand:
 			return toolset.Commands(def, w.cfg.Sandbox.ofToolset(def)), nil
 		case configs.ToolsetMCP:

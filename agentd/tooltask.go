@@ -8,7 +8,6 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
-	"github.com/axebus/axe/internal/mcpclient"
 	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/internal/toolset"
 )
@@ -161,7 +160,7 @@ func cancelTask(ctx context.Context, x *execution, id string) {
 		}
 		limited, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
-		if server, ok := set.set.(*mcpclient.Set); ok {
+		if server, ok := set.set.(toolset.Canceller); ok {
 			err = server.CancelTask(limited, id)
 		}
 	}

@@ -65,7 +65,7 @@ var allowedImports = map[string][]string{
 		"github.com/JohannesKaufmann/html-to-markdown/v2/...", "golang.org/x/net/html",
 	},
 	"internal/toolset": {
-		"agentd/run", "bus", "configs", "internal/sandbox", "internal/traceparent", "secret",
+		"agentd/run", "bus", "client", "configs", "internal/sandbox", "internal/traceparent", "secret", "subjects",
 		"github.com/google/jsonschema-go/jsonschema",
 	},
 	"internal/mcpclient": {

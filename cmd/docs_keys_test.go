@@ -273,7 +273,7 @@ func TestToolsetsPage(t *testing.T) {
 		key, _, ok := strings.Cut(line, " = ")
 		// The JSON Schema of a tool's arguments has these keys.
 		ofSchema := key == "type" || key == "required"
-		known := keys[key] || keys["tool.act."+key] || keys["sandbox."+key] || ofSchema
+		known := keys[key] || keys["tool.act."+key] || keys["sandbox."+key] || keys["limits."+key] || ofSchema
 		if ok && !strings.HasPrefix(line, "[") && !known {
 			t.Errorf("the page has no row for %s", key)
 		}

@@ -60,10 +60,10 @@ func runServer(ts *testscript.TestScript, opts *server.Options) string {
 	return s.Addr().String()
 }
 
-// roleUsers returns a user for each role, and two that are bound to agents.
+// roleUsers returns a user for each role, and three that are bound to agents.
 func roleUsers(ts *testscript.TestScript) (all []*server.User) {
 	add := func(name string, r roles.Role, agents ...subjects.Agent) {
-		p := r.Permissions(roles.Scope{User: name, Agents: agents})
+		p := r.Permissions(roles.Scope{User: name, Agents: agents, Cancels: name == "caller"})
 		permissions := &server.Permissions{
 			Publish:   &server.SubjectPermission{Allow: p.Publish, Deny: p.DenyPublish},
 			Subscribe: &server.SubjectPermission{Allow: p.Subscribe},
@@ -79,6 +79,7 @@ func roleUsers(ts *testscript.TestScript) (all []*server.User) {
 	lead, err := subjects.ParseAgent("lead")
 	ts.Check(err)
 	add("lead_only", roles.Submitter, lead)
+	add("caller", roles.Submitter, lead)
 	add("lead_worker", roles.Worker, lead)
 	return all
 }

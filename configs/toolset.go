@@ -21,6 +21,7 @@ import (
 
 	"github.com/axebus/axe/internal/files"
 	"github.com/axebus/axe/secret"
+	"github.com/axebus/axe/subjects"
 )
 
 // Toolset is the definition of a toolset, read from its file: tools that agents
@@ -66,6 +67,14 @@ type Toolset struct {
 	Trust bool
 	// Service is the name of a NATS micro service.
 	Service string
+	// Server, Context, Creds and SubjectPrefix say how to reach the bus of
+	// another domain, as the flags of the same names do: URLs, a context of
+	// the nats CLI, a file with a user's JWT and seed, and the first token
+	// of all subjects.
+	Server, Context, Creds, SubjectPrefix string
+	// Limits bounds each tree that a call begins at another domain, in
+	// addition to the bounds there.
+	Limits subjects.Budget
 	// Sandbox says what the commands of the toolset may do.
 	Sandbox Sandbox
 	// Tools are the settings of the tools, by name. In a toolset of the
@@ -91,6 +100,9 @@ const (
 	ToolsetHTTP ToolsetKind = "http"
 	// ToolsetNATS: a request to a NATS subject, or to a micro service.
 	ToolsetNATS ToolsetKind = "nats"
+	// ToolsetRemote: an agent of another domain, which is another account
+	// or another NATS system, for each tool.
+	ToolsetRemote ToolsetKind = "remote"
 )
 
 // ToolsetTool has the settings of one tool of a toolset.
@@ -115,6 +127,9 @@ type ToolsetTool struct {
 	// Subject is the NATS subject of a tool of the kind nats. {NAME} in it
 	// stands for an argument.
 	Subject string
+	// Agent is the agent that carries out a tool of the kind remote; empty:
+	// the one with the tool's name.
+	Agent string
 }
 
 // MaxToolsetTools bounds the tools of one toolset.
@@ -185,6 +200,16 @@ func (t *Toolset) fields(tools map[string]*ToolsetTool) map[string]any {
 		"trust":       &t.Trust,
 		"service":     &t.Service,
 
+		"server":         &t.Server,
+		"context":        &t.Context,
+		"creds":          &t.Creds,
+		"subject_prefix": &t.SubjectPrefix,
+
+		"limits.max_agents":     &t.Limits.Agents,
+		"limits.max_turns":      &t.Limits.Turns,
+		"limits.max_tokens":     &t.Limits.Tokens,
+		"limits.max_tool_calls": &t.Limits.ToolCalls,
+
 		"sandbox.network": &t.Sandbox.Network,
 		"sandbox.write":   &t.Sandbox.Write,
 		"sandbox.read":    &t.Sandbox.Read,
@@ -202,6 +227,7 @@ func (t *Toolset) fields(tools map[string]*ToolsetTool) map[string]any {
 			"url":         &tool.URL,
 			"headers":     (*stringTable)(&tool.Headers),
 			"subject":     &tool.Subject,
+			"agent":       &tool.Agent,
 		} {
 			all[toml.Key{"tool", name, key}.String()] = into
 		}
@@ -272,14 +298,16 @@ func (t *Toolset) check() *Error {
 func (t *Toolset) checkKind() *Error {
 	given := map[string]bool{
 		"command": len(t.Command) > 0, "url": t.URL != "", "service": t.Service != "", "headers": len(t.Headers) > 0,
-		"trust": t.Trust, "env": len(t.Env) > 0,
+		"trust": t.Trust, "env": len(t.Env) > 0, "server": t.Server != "", "context": t.Context != "",
+		"creds": t.Creds != "", "subject_prefix": t.SubjectPrefix != "", "limits": t.Limits != subjects.Budget{},
 	}
 	allowed, ok := map[ToolsetKind][]string{
 		ToolsetMCP: {"command", "url", "headers", "trust", "env"}, ToolsetCommand: {},
 		ToolsetHTTP: {"headers"}, ToolsetNATS: {"service"},
+		ToolsetRemote: {"server", "context", "creds", "subject_prefix", "limits"},
 	}[t.Kind]
 	if !ok {
-		return invalid("kind", fmt.Sprintf("must be mcp, command, http or nats, got %q", t.Kind))
+		return invalid("kind", fmt.Sprintf("must be mcp, command, http, nats or remote, got %q", t.Kind))
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		if given[key] && !slices.Contains(allowed, key) {
@@ -297,8 +325,26 @@ func (t *Toolset) checkKind() *Error {
 		return checkURL("url", t.URL)
 	case t.Kind != ToolsetMCP && t.Service == "" && len(t.Tools) == 0:
 		return invalid("kind", fmt.Sprintf("a toolset of the kind %s needs a table [tool.NAME] for each tool", t.Kind))
+	case t.Kind == ToolsetRemote:
+		return t.checkRemote()
 	}
 	return nil
+}
+
+// checkRemote checks how another domain is reached.
+func (t *Toolset) checkRemote() *Error {
+	if (t.Server == "") == (t.Context == "") {
+		return invalid("kind", "a toolset of the kind remote has either server or context")
+	}
+	if _, err := subjects.NewSpace(t.SubjectPrefix); err != nil {
+		return invalid("subject_prefix", err.Error())
+	}
+	return cmp.Or(
+		checkNumber("limits.max_agents", t.Limits.Agents, subjects.MaxLimit),
+		checkNumber("limits.max_turns", t.Limits.Turns, subjects.MaxLimit),
+		checkNumber("limits.max_tokens", t.Limits.Tokens, subjects.MaxLimit),
+		checkNumber("limits.max_tool_calls", t.Limits.ToolCalls, subjects.MaxLimit),
+	)
 }
 
 func checkURL(key, text string) *Error {
@@ -356,10 +402,12 @@ func (t *Toolset) checkTool(name string, tool ToolsetTool) *Error {
 		"command": len(tool.Command) > 0, "method": tool.Method != "", "url": tool.URL != "",
 		"headers": len(tool.Headers) > 0, "subject": tool.Subject != "", "parameters": len(tool.Parameters) > 0,
 	}
+	given["agent"] = tool.Agent != ""
 	needed := map[ToolsetKind]string{ToolsetCommand: "command", ToolsetHTTP: "url", ToolsetNATS: "subject"}[t.Kind]
 	allowed := map[ToolsetKind][]string{
 		ToolsetMCP: {}, ToolsetCommand: {"command", "parameters"},
 		ToolsetHTTP: {"method", "url", "headers", "parameters"}, ToolsetNATS: {"subject", "parameters"},
+		ToolsetRemote: {"agent"},
 	}[t.Kind]
 	for _, k := range slices.Sorted(maps.Keys(given)) {
 		if given[k] && !slices.Contains(allowed, k) {
@@ -375,6 +423,11 @@ func (t *Toolset) checkTool(name string, tool ToolsetTool) *Error {
 		return invalid(key, "the service describes its tools: subject and parameters are for a toolset without service")
 	case given["parameters"]:
 		if err := checkSchema(key+".parameters", tool.Parameters); err != nil {
+			return err
+		}
+	}
+	if t.Kind == ToolsetRemote {
+		if err := checkAgents(key+".agent", cmp.Or(tool.Agent, name)); err != nil {
 			return err
 		}
 	}
@@ -425,6 +478,9 @@ func (t *Toolset) resolve(dir string) *Error {
 	}
 	if t.Workdir, err = resolvePath(t.Workdir, dir); err != nil {
 		return invalid("workdir", err.Error())
+	}
+	if t.Creds, err = resolvePath(t.Creds, dir); err != nil {
+		return invalid("creds", err.Error())
 	}
 	if e := t.resolveHeaders("headers", t.Headers); e != nil {
 		return e

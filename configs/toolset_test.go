@@ -106,8 +106,8 @@ func TestInvalidToolsets(t *testing.T) {
 	t.Parallel()
 	const act = "\n[tool.act]\n"
 	for _, test := range []struct{ text, want string }{
-		{"", `kind: must be mcp, command, http or nats, got ""`},
-		{"kind = 'mpc'", `:1: kind: must be mcp, command, http or nats, got "mpc"`},
+		{"", `kind: must be mcp, command, http, nats or remote, got ""`},
+		{"kind = 'mpc'", `:1: kind: must be mcp, command, http, nats or remote, got "mpc"`},
 		{"kind = 'mcp'", "kind: a toolset of the kind mcp has either command or url"},
 		{
 			"kind = 'mcp'\ncommand = ['a']\nurl = 'http://b'",

@@ -43,6 +43,7 @@ func roleLines() string {
 type scopeFlags struct {
 	role       string
 	agents     []string
+	cancels    bool
 	user       string
 	prefix     string
 	partitions int
@@ -56,6 +57,7 @@ type scopeFlags struct {
 func (f *scopeFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.role, "role", "", "role: "+roles.Names())
 	cmd.Flags().StringSliceVar(&f.agents, "agents", nil, "agents of a submitter or a worker (default all)")
+	cmd.Flags().BoolVar(&f.cancels, "cancels", false, "let a submitter cancel trees that it knows the ids of")
 	cmd.Flags().StringVar(&f.user, "name", "", "name of the user, whose inboxes are _INBOX_NAME (default the role)")
 	cmd.Flags().IntVar(&f.partitions, "partitions", 1, "number of partitions of the bus")
 }
@@ -91,7 +93,10 @@ func (f *scopeFlags) users() (all []roles.User, _ error) {
 	if !domainName.MatchString(f.domain) || f.domain == "API" {
 		return nil, cli.Usage("--js-domain must be of A-Z a-z 0-9 _ -, and not API, got %q", f.domain)
 	}
-	scope := roles.Scope{Space: space.Spread(f.partitions), Domain: f.domain}
+	if f.cancels && (len(which) > 1 || which[0] != roles.Submitter) {
+		return nil, cli.Usage("--cancels is for --role submitter")
+	}
+	scope := roles.Scope{Space: space.Spread(f.partitions), Domain: f.domain, Cancels: f.cancels}
 	for _, name := range f.agents {
 		a, err := subjects.ParseAgent(name)
 		if err != nil {

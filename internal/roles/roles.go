@@ -86,6 +86,9 @@ type Scope struct {
 	User string
 	// Agents bounds a submitter and a worker to some agents. Empty: all.
 	Agents []subjects.Agent
+	// Cancels lets a submitter cancel trees of its agents. It needs the id
+	// of a tree for that, as for reading it.
+	Cancels bool
 	// Domain is the JetStream domain of the bus, through which clients of a
 	// leaf node reach it. Empty: none.
 	Domain string
@@ -209,6 +212,9 @@ func (b *builder) patterns() (all []subjects.Run) {
 func (b *builder) submitter() {
 	for _, r := range b.patterns() {
 		b.publish(r.Submit())
+		if b.Cancels {
+			b.publish(r.Root().Cancel())
+		}
 	}
 	b.publish(b.Space.TreeReads())
 }

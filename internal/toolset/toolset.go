@@ -6,6 +6,7 @@ package toolset
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/axebus/axe/agentd/run"
 )
@@ -32,6 +33,13 @@ type Set interface {
 	Close()
 }
 
+// Canceller is a Set of which some calls go on as tasks (TaskError).
+type Canceller interface {
+	Set
+	// CancelTask asks the server to end a task. The server may not do so.
+	CancelTask(ctx context.Context, id string) error
+}
+
 // Tool is a tool as its server describes it.
 type Tool struct {
 	// Name is the tool's name at its server.
@@ -50,8 +58,12 @@ type Call struct {
 	Tool string
 	// Arguments is a JSON object.
 	Arguments json.RawMessage
-	// Key is the same for every attempt at the call, and for no other call.
+	// Key is the same for every attempt at the call, and for no other call
+	// on the same bus.
 	Key string
+	// CalledAt is the stream's time of the call, which is the same for every
+	// attempt.
+	CalledAt time.Time
 	// Filled is the form of an earlier attempt with a person's answers, nil
 	// if the tool has not asked.
 	Filled *run.FilledForm
