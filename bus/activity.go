@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -59,7 +58,7 @@ func (a *Activity) Since(ctx context.Context, rev uint64) (all []Record, err err
 // there is none. It tries until ctx ends.
 func (a *Activity) Get(ctx context.Context, key string) (r Record, ok bool, err error) {
 	m, ok, err := a.conn.last(ctx, a.streamName(), a.subject(key))
-	if errors.Is(err, nats.ErrStreamNotFound) {
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return Record{}, false, nil
 	}
 	if err != nil {

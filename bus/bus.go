@@ -227,6 +227,10 @@ func (c *Conn) Watch(ctx context.Context, subject string, fn func(Stored)) error
 		return nil
 	}
 	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
+		if receivedHeader(m) > 0 && !isWhole(m) {
+			// Its place may be made up.
+			return
+		}
 		s := stored(c.Clocks, m)
 		if s.Seq == 0 {
 			// An ephemeral message has no headers of a stream.

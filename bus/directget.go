@@ -137,7 +137,13 @@ type answer struct {
 	// whole says that an answer that was cut short is an error.
 	whole bool
 	// one says that the answer is one message, without an end of its own.
-	one  bool
+	one bool
+	// unplaced says that the header of a message does not show its place.
+	// The message has the sequence 0.
+	unplaced bool
+	// last is the sequence of the last message, as the end of the answer
+	// says it.
+	last uint64
 	err  error
 	done chan struct{}
 }
@@ -160,6 +166,18 @@ func newReader(c *Conn, requests *inflight, api string) (*reader, error) {
 }
 
 func (r *reader) get(ctx context.Context, stream string, g directGet) ([]Stored, error) {
+	a, err := r.exchange(ctx, stream, g)
+	switch {
+	case err != nil:
+		return nil, err
+	case a.err == nil && a.unplaced:
+		return r.readable(ctx, stream, g, a.ms)
+	}
+	return a.ms, a.err
+}
+
+// exchange sends a request and waits for its answer.
+func (r *reader) exchange(ctx context.Context, stream string, g directGet) (*answer, error) {
 	body, err := json.Marshal(g)
 	if err != nil {
 		return nil, err
@@ -167,7 +185,7 @@ func (r *reader) get(ctx context.Context, stream string, g directGet) ([]Stored,
 	token := strconv.FormatUint(r.next.Add(1), 36)
 	r.requests.Add(1)
 	a := &answer{
-		whole: len(g.MultiLast) > 0, one: g.Batch == 0 && len(g.MultiLast) == 0, done: make(chan struct{}),
+		whole: len(g.MultiLast) > 0 && g.Batch == 0, one: g.Batch == 0 && len(g.MultiLast) == 0, done: make(chan struct{}),
 	}
 	r.mu.Lock()
 	r.open[token] = a
@@ -185,7 +203,7 @@ func (r *reader) get(ctx context.Context, stream string, g directGet) ([]Stored,
 	}
 	select {
 	case <-a.done:
-		return a.ms, a.err
+		return a, nil
 	case <-waiting.Done():
 	}
 	if ctx.Err() == nil {
@@ -204,10 +222,16 @@ func (r *reader) receive(m *nats.Msg) {
 	if a == nil {
 		return
 	}
-	s := stored(r.conn.Clocks, m)
-	if s.Seq != 0 {
+	// Only the server's own messages without a place end an answer.
+	s, whole := Stored{Body: m.Data}, isWhole(m)
+	if whole {
+		s = stored(r.conn.Clocks, m)
+	}
+	isEnd := whole && s.Seq == 0
+	if !isEnd {
 		r.messages.Add(1)
 		a.ms = append(a.ms, s)
+		a.unplaced = a.unplaced || !whole
 		if !a.one {
 			return
 		}
@@ -215,17 +239,17 @@ func (r *reader) receive(m *nats.Msg) {
 	r.mu.Lock()
 	delete(r.open, token)
 	r.mu.Unlock()
-	if s.Seq != 0 {
-		close(a.done)
-		return
+	if isEnd {
+		a.end(m)
 	}
-	a.end(m)
+	close(a.done)
 }
 
 // end takes the message that closes an answer. An answer about several subjects
 // is useless if it was cut short: the missing part may hide messages.
 func (a *answer) end(m *nats.Msg) {
 	left, why := m.Header.Get(headerNumPending), m.Header.Get("Description")
+	a.last, _ = strconv.ParseUint(m.Header.Get(jetstream.LastSequenceHeader), 10, 64)
 	switch status := m.Header.Get("Status"); {
 	case status == "204" && a.whole && left != "" && left != "0":
 		// The server ends an answer after 64 MiB.
@@ -242,7 +266,6 @@ func (a *answer) end(m *nats.Msg) {
 	default:
 		a.err = fmt.Errorf("read: the server answered %s %s", status, why)
 	}
-	close(a.done)
 }
 
 // stored takes a message's place in the stream from the headers of a direct get
@@ -270,21 +293,9 @@ func (c *Conn) last(ctx context.Context, stream, filter string) (s Stored, ok bo
 
 // lastBy is last under a prefix of the JetStream API.
 func lastBy(ctx context.Context, c *Conn, api, stream, filter string) (s Stored, ok bool, err error) {
-	leaders := c.leaders
-	if api != c.reader.api {
-		if leaders, err = c.nc.JetStream(nats.APIPrefix(api)); err != nil {
-			return s, false, err
-		}
+	s, ok, err = fromLeader(ctx, c, api, stream, leaderGet{LastFor: filter})
+	if ok {
+		s.Time = c.Clocks.stamp(s.Time)
 	}
-	m, err := ask(ctx, c, func(ctx context.Context) (*nats.RawStreamMsg, error) {
-		return leaders.GetLastMsg(stream, filter, nats.Context(ctx))
-	})
-	if errors.Is(err, nats.ErrMsgNotFound) {
-		return s, false, nil
-	}
-	if err != nil {
-		return s, false, err
-	}
-	s = Stored{Subject: m.Subject, Seq: m.Sequence, Time: c.Clocks.stamp(m.Time), Header: m.Header, Body: m.Data}
-	return s, true, nil
+	return s, ok, err
 }

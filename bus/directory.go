@@ -32,32 +32,34 @@ func (c *Conn) Directory(ctx context.Context) (*Directory, error) {
 // Get reads the value of a key; ok is false if there is none. It tries until
 // ctx ends.
 func (d *Directory) Get(ctx context.Context, key string) (value []byte, rev uint64, ok bool, err error) {
-	e, err := ask(ctx, d.conn,
-		func(ctx context.Context) (jetstream.KeyValueEntry, error) { return d.kv.Get(ctx, key) })
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, 0, false, nil
+	ms, err := d.list(ctx, key)
+	if err != nil || len(ms) == 0 {
+		return nil, 0, false, err
 	}
-	if err != nil {
-		return nil, 0, false, fmt.Errorf("agent %s: %w", key, err)
-	}
-	return e.Value(), e.Revision(), true, nil
+	return ms[0].Body, ms[0].Seq, true, nil
 }
 
 // All reads the values of all keys. It tries until ctx ends.
 func (d *Directory) All(ctx context.Context) (values [][]byte, _ error) {
+	ms, err := d.list(ctx, "*")
+	for _, m := range ms {
+		values = append(values, m.Body)
+	}
+	return values, err
+}
+
+// list reads the last messages of the keys that a pattern matches. It tries
+// until ctx ends.
+func (d *Directory) list(ctx context.Context, keys string) (ms []Stored, _ error) {
 	b := d.conn.bucket("AGENTS", "")
-	err := d.conn.inflight.retry(ctx, func() (bool, error) {
-		ms, again, err := b.list(ctx, "*", time.Time{})
-		values = nil
-		for _, m := range ms {
-			values = append(values, m.Body)
-		}
+	err := d.conn.inflight.retry(ctx, func() (again bool, err error) {
+		ms, again, err = b.list(ctx, keys, time.Time{})
 		return again, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", b, err)
+		return nil, fmt.Errorf("%s, key %s: %w", b, keys, err)
 	}
-	return values, nil
+	return ms, nil
 }
 
 // Put stores a value, whatever value the key has. It tries until ctx ends.

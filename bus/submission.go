@@ -39,7 +39,7 @@ func (c Consumers) RemoveAcknowledged(ctx context.Context, cfg ConsumerConfig) e
 // ErrNoStream if there is no stream of submissions.
 func (c *Conn) QueuedSubmission(ctx context.Context, filter string) (m Stored, ok bool, err error) {
 	m, ok, err = c.last(ctx, c.cfg.Space.Name("SUBMIT"), filter)
-	if errors.Is(err, nats.ErrStreamNotFound) {
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return m, false, ErrNoStream
 	}
 	if err != nil {
@@ -71,7 +71,7 @@ func QueuedSubmissions(ctx context.Context, c *Conn, n int) (ms []Stored, total 
 		if to-from > width {
 			from = to - width
 		}
-		window, err := submissionsIn(ctx, c, s, from, to)
+		window, err := submissionsIn(ctx, c, from, to)
 		if err != nil {
 			return nil, 0, fmt.Errorf("submissions: %w", err)
 		}
@@ -83,23 +83,19 @@ func QueuedSubmissions(ctx context.Context, c *Conn, n int) (ms []Stored, total 
 
 // submissionsIn reads the submissions with sequences of a range, the newest
 // first.
-func submissionsIn(
-	ctx context.Context, c *Conn, s jetstream.Stream, from, to uint64,
-) (ms []Stored, _ error) {
+func submissionsIn(ctx context.Context, c *Conn, from, to uint64) (ms []Stored, _ error) {
+	stream, filter := c.cfg.Space.Name("SUBMIT"), c.cfg.Space.Submissions()
 	for from < to {
-		m, err := ask(ctx, c, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
-			return s.GetMsg(ctx, from, jetstream.WithGetMsgSubject(c.cfg.Space.Submissions()))
-		})
-		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && m.Sequence >= to {
-			break
-		}
+		m, ok, err := fromLeader(ctx, c, c.reader.api, stream, leaderGet{Seq: from, NextFor: filter})
 		if err != nil {
 			return nil, err
 		}
-		ms = append(ms, Stored{
-			Subject: m.Subject, Seq: m.Sequence, Time: c.Clocks.stamp(m.Time), Header: m.Header, Body: m.Data,
-		})
-		from = m.Sequence + 1
+		if !ok || m.Seq >= to {
+			break
+		}
+		m.Time = c.Clocks.stamp(m.Time)
+		ms = append(ms, m)
+		from = m.Seq + 1
 	}
 	slices.Reverse(ms)
 	return ms, nil

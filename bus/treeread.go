@@ -128,8 +128,12 @@ const relayTimeout = time.Minute
 func relayRead(c *Conn, to string, single bool, request *nats.Msg) error {
 	request.Reply = c.nc.NewInbox()
 	sub, err := c.nc.Subscribe(request.Reply, func(m *nats.Msg) {
-		_ = c.nc.PublishMsg(&nats.Msg{Subject: to, Header: m.Header, Data: m.Data})
-		if last := m.Header.Get("Status") != "" && m.Header.Get(jetstream.SequenceHeader) == ""; single || last {
+		header := m.Header
+		if !isWhole(m) {
+			header = nil // what it hides must not look whole to the asker
+		}
+		_ = c.nc.PublishMsg(&nats.Msg{Subject: to, Header: header, Data: m.Data})
+		if last := header.Get("Status") != "" && header.Get(jetstream.SequenceHeader) == ""; single || last {
 			_ = m.Sub.Unsubscribe()
 		}
 	})

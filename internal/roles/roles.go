@@ -226,8 +226,8 @@ func (b *builder) read() {
 	}
 	b.api(b.submissions(), "STREAM.INFO", "STREAM.MSG.GET")
 	b.api(b.objects(), "STREAM.INFO", "STREAM.MSG.GET", "DIRECT.GET")
-	b.api(b.bucket("AGENTS"), "STREAM.INFO", "DIRECT.GET", "DIRECT.GET >")
-	b.api(b.bucket("WORKERS"), "STREAM.INFO", "DIRECT.GET")
+	b.api(b.bucket("AGENTS"), "STREAM.INFO", "STREAM.MSG.GET", "DIRECT.GET", "DIRECT.GET >")
+	b.api(b.bucket("WORKERS"), "STREAM.INFO", "STREAM.MSG.GET", "DIRECT.GET")
 }
 
 // traces permits axe export otel its consumer.
@@ -257,7 +257,7 @@ func (b *builder) operator() {
 	b.largeBodies()
 	b.follow("AGENTS", ">")
 	// axe gc removes old memory.
-	b.api(b.bucket("MEMORY"), "STREAM.INFO", "DIRECT.GET", "STREAM.PURGE")
+	b.api(b.bucket("MEMORY"), "STREAM.INFO", "STREAM.MSG.GET", "DIRECT.GET", "STREAM.PURGE")
 }
 
 // largeBodies permits the storing of bodies beyond the server's largest
@@ -272,9 +272,9 @@ func (b *builder) worker() {
 	b.largeBodies()
 	b.follow("AGENTS", ">")
 	b.api(b.bucket("ACTIVE"), "STREAM.INFO", "STREAM.MSG.GET", "DIRECT.GET")
-	b.api(b.bucket("LIMITS"), "STREAM.INFO", "DIRECT.GET", "CONSUMER.CREATE *."+b.key("LIMITS", "*"), "CONSUMER.INFO *",
-		"CONSUMER.DELETE *", "CONSUMER.MSG.NEXT *")
-	b.api(b.bucket("MEMORY"), "STREAM.INFO", "DIRECT.GET")
+	b.api(b.bucket("LIMITS"), "STREAM.INFO", "STREAM.MSG.GET", "DIRECT.GET",
+		"CONSUMER.CREATE *."+b.key("LIMITS", "*"), "CONSUMER.INFO *", "CONSUMER.DELETE *", "CONSUMER.MSG.NEXT *")
+	b.api(b.bucket("MEMORY"), "STREAM.INFO", "STREAM.MSG.GET", "DIRECT.GET")
 	b.publish(b.key("ACTIVE", ">"), b.key("LIMITS", "*"), b.key("WORKERS", ">"))
 	for _, r := range b.patterns() {
 		b.publish(b.key("AGENTS", r.Agent.String()), b.key("MEMORY", r.Agent.String()+".*"))
