@@ -9,6 +9,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/history"
+	"github.com/axebus/axe/internal/trace"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -359,6 +360,7 @@ func (r *loadedRun) parseCall(call bus.Stored, isTool bool) {
 	} else {
 		r.header, r.callErr = subjects.ParseCall(r.run, call.Header.Get)
 	}
+	r.header.Traceparent = trace.Valid(r.header.Traceparent)
 	r.sentDeadline = r.header.Deadline
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/internal/trace"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -135,7 +136,7 @@ func (w *Worker) rootHeader(r subjects.Run, d *bus.Delivery) (_ subjects.Header,
 	}
 	return subjects.Header{
 		Tree: r.Tree, Path: subjects.Root, MaxDepth: subjects.MaxDepth, Scopes: scopes,
-		Reply: r.Space.Result(r.Agent, r.Tree), Traceparent: d.Header.Get(subjects.HeaderTraceparent),
+		Reply: r.Space.Result(r.Agent, r.Tree), Traceparent: trace.Valid(d.Header.Get(subjects.HeaderTraceparent)),
 	}, asked, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,7 +35,9 @@ func TestTraceparentGoesOn(t *testing.T) {
 		})
 		h.awaitReady()
 		asked := 0
-		for _, given := range []string{"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "", "x"} {
+		const valid = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		long := strings.Repeat("x", 60<<10)
+		for _, given := range []string{valid, "", "x", long, strings.Replace(valid, "00", "01", 1) + "-" + long} {
 			root := h.root("clerk")
 			var header [][2]string
 			if given != "" {
@@ -43,13 +46,18 @@ func TestTraceparentGoesOn(t *testing.T) {
 			h.submitTo(root, "serve", header...)
 			o := h.awaitOutcome(root, time.Minute)
 			in := func(id trace.SpanID) string {
-				if len(given) < 2 {
+				if given != valid {
 					return ""
 				}
 				return trace.Of(root.Tree, given).Header(id)
 			}
 			if want := "c0=" + in(trace.Tool(subjects.Root.Child(1, 0))); o.Result != want {
 				t.Errorf("traceparent %q: the tool got %q, want %q", given, o.Result, want)
+			}
+			for _, m := range h.readAll(h.conn.Space().TreeOf(root.Tree)) {
+				if got := m.Header.Get("traceparent"); got != "" && given != valid {
+					t.Errorf("message %s carries a malformed traceparent of %d bytes on", m.Subject, len(got))
+				}
 			}
 			requests := h.requests("clerk")[asked:]
 			asked += len(requests)

@@ -47,7 +47,8 @@ type Header struct {
 	// Scopes are the budgets of the runs above and of this one, the
 	// outermost first.
 	Scopes []Scope
-	// Traceparent is the W3C trace context, passed on unchanged.
+	// Traceparent is the W3C trace context as it was received. Its writer
+	// may have made it up.
 	Traceparent string
 }
 

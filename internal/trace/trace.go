@@ -43,9 +43,24 @@ func Of(tree subjects.Tree, traceparent string) Context {
 	return c
 }
 
+// maxLength bounds a traceparent. This version of it has 55 bytes.
+const maxLength = 256
+
+// Valid returns a traceparent as it goes on to other runs, "" for a malformed
+// one: its writer may be hostile.
+func Valid(traceparent string) string {
+	if _, ok := parse(traceparent); !ok {
+		return ""
+	}
+	return traceparent
+}
+
 // parse reads a traceparent of W3C Trace Context. One of a later version may
 // have more fields.
 func parse(traceparent string) (c Context, ok bool) {
+	if len(traceparent) > maxLength {
+		return c, false
+	}
 	parts := strings.Split(traceparent, "-")
 	if len(parts) < 4 || len(parts[0]) != 2 || parts[0] == "ff" || parts[0] == "00" && len(parts) != 4 {
 		return c, false
