@@ -75,7 +75,7 @@ func (s State) wakes(m Mail) bool { return !s.muted || m.Outcome == nil && !m.Id
 // room for idle notices and outcomes of forks, and for mail that a call waits
 // for.
 func (s State) full(m Mail) bool {
-	if _, notice := m.IdleTurn(); notice || m.Outcome != nil || s.awaits(m) {
+	if s.isForksNotice(m) || m.Outcome != nil || s.awaits(m) {
 		return false
 	}
 	bytes := len(m.Text)
@@ -83,6 +83,16 @@ func (s State) full(m Mail) bool {
 		bytes += len(kept.Text)
 	}
 	return len(s.Inbox) >= MaxInbox || len(s.Inbox) > 0 && bytes > MaxInboxBytes
+}
+
+// isForksNotice reports whether a message is the idle notice of a fork after one
+// of its turns, and the inbox does not have it. Any writer of mail can claim to
+// be any fork, and any turn: so there are as many at most as forks and turns.
+func (s State) isForksNotice(m Mail) bool {
+	turn, ok := m.IdleTurn()
+	from, _, _ := subjects.ParseIdleKey(m.Key)
+	return ok && turn <= MaxTurns && s.Turns.forked(from) &&
+		!slices.ContainsFunc(s.Inbox, func(kept Mail) bool { return kept.Key == m.Key })
 }
 
 // awaits reports whether a call of the last turn waits for a message. It

@@ -34,7 +34,8 @@ func TestMailFrom(t *testing.T) {
 }
 
 // TestFullInbox: unread mail is kept up to a bound, and the run is told once
-// that it lost some. Idle notices of forks and awaited mail still arrive.
+// that it lost some. Idle notices of forks and awaited mail still arrive. Those
+// that no fork can have written do not.
 // Taking mail makes room again.
 func TestFullInbox(t *testing.T) {
 	for _, test := range []struct {
@@ -61,6 +62,13 @@ func TestFullInbox(t *testing.T) {
 				f.apply(run.Mailed{Mail: run.Mail{From: "somebody", Text: test.text}})
 			}
 			f.apply(run.Mailed{Mail: run.Mail{From: "r-1-0", Text: "done", Idle: true, Key: "r-1-0-idle1"}})
+			// No fork has these keys and turns, and one notice has come.
+			for _, key := range []string{
+				"r-1-0-idle1", "r-1-0-idle51", "r-1-1-idle1", "r-1-7-idle1", "r-1-0-1-0-idle1", "r-2-0-idle1",
+			} {
+				from, _, _ := strings.Cut(key, "-idle")
+				f.apply(run.Mailed{Mail: run.Mail{From: from, Text: "forged", Idle: true, Key: key}})
+			}
 			f.apply(run.Mailed{Mail: run.Mail{From: "r-1-9", Text: "it is me"}})
 			f.apply(run.Mailed{Mail: run.Mail{From: "r-1-9", Text: "once more"}})
 			f.apply(run.Mailed{Mail: run.Mail{From: "r-1-8", Text: "and me"}})
