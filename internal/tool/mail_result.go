@@ -3,6 +3,7 @@ package tool
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/axebus/axe/agentd/run"
@@ -92,14 +93,24 @@ func waitResult(c run.Call, found []run.PeerStatus, took []run.Mail) string {
 	return encode(map[string]any{"agents": all})
 }
 
-// MailNotice is the message that an idle run is woken with.
+// maxNamedSenders bounds the senders that MailNotice names. Every later request
+// has the notice.
+const maxNamedSenders = 20
+
+// MailNotice is the message that an idle run is woken with. It counts the
+// senders beyond maxNamedSenders.
 func MailNotice(mail []run.Mail) string {
-	lines := make([]string, len(mail))
-	for i, m := range mail {
-		lines[i] = "got mail from " + m.From
+	var lines []string
+	named := 0
+	for _, m := range mail {
 		if m.Inline {
-			lines[i] = m.Text
+			lines = append(lines, m.Text)
+		} else if named++; named <= maxNamedSenders {
+			lines = append(lines, "got mail from "+m.From)
 		}
+	}
+	if more := named - maxNamedSenders; more > 0 {
+		lines = append(lines, fmt.Sprintf("got mail from %d more", more))
 	}
 	return strings.Join(lines, "\n")
 }

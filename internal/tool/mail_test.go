@@ -1,6 +1,8 @@
 package tool_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,5 +40,20 @@ func TestCompleted(t *testing.T) {
 		if diff := cmp.Diff(want, tool.Completed(s)); diff != "" {
 			t.Errorf("report of the answer %s (-want +got):\n%s", answer, diff)
 		}
+	}
+}
+
+// TestMailNoticeIsBounded: a notice names the first senders, and counts the
+// others. A person's text is no name.
+func TestMailNoticeIsBounded(t *testing.T) {
+	var mail []run.Mail
+	for i := range 1000 {
+		mail = append(mail, run.Mail{From: fmt.Sprint("sender ", i, strings.Repeat("x", 500))})
+	}
+	mail = append(mail, run.Mail{From: "ann", Text: "hello", Inline: true})
+	notice := tool.MailNotice(mail)
+	lines := strings.Split(notice, "\n")
+	if len(lines) != 22 || lines[20] != "hello" || lines[21] != "got mail from 980 more" {
+		t.Errorf("%d lines, the last ones %q, want 20 senders, the text and the count", len(lines), lines[len(lines)-2:])
 	}
 }
