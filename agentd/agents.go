@@ -406,6 +406,7 @@ func (w *Worker) announceAll(ctx context.Context) {
 	cards := w.agents.cards(w.cfg)
 	maps.Copy(cards, w.toolsets.cards(w.cfg.Name))
 	for name, c := range cards {
+		c = c.bounded()
 		first := c.Problem != "" && w.agents.takeDeparted(name)
 		if w.directory.lacks(c, first) {
 			news = append(news, announcement{c, first})

@@ -3,12 +3,14 @@ package agentd
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/internal/text"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -45,6 +47,29 @@ type Card struct {
 	Servers []string `json:"mcp_servers,omitempty"`
 	// Required says that a run needs the tools of the toolset to start.
 	Required bool `json:"required,omitzero"`
+}
+
+// maxCardText bounds each text of a card for people and models, in bytes. Any
+// worker writes cards.
+const maxCardText = 1000
+
+// DecodeCard reads the card under a key of the directory. It cuts long texts.
+func DecodeCard(key string, value []byte) (Card, error) {
+	var c Card
+	if err := json.Unmarshal(value, &c); err != nil {
+		return Card{}, fmt.Errorf("card of %s: %w", key, err)
+	}
+	if c.Name != key {
+		return Card{}, fmt.Errorf("card of %s: it is the card of %s", key, text.Truncate(c.Name, maxCardText))
+	}
+	return c.bounded(), nil
+}
+
+// bounded returns the card with its long texts cut.
+func (c Card) bounded() Card {
+	c.Description = text.Truncate(c.Description, maxCardText)
+	c.Problem = text.Truncate(c.Problem, maxCardText)
+	return c
 }
 
 // NotAnAgent is the problem of a call of a toolset as an agent.
@@ -91,8 +116,8 @@ func (d *directory) follow(
 	d.bus = dir
 	d.mu.Unlock()
 	return dir.Watch(ctx, func(name string, value []byte) {
-		var c Card
-		gone := value == nil || json.Unmarshal(value, &c) != nil
+		c, err := DecodeCard(name, value)
+		gone := value == nil || err != nil
 		d.mu.Lock()
 		if gone {
 			delete(d.cards, name)
@@ -137,8 +162,8 @@ func (d *directory) find(ctx context.Context, agent string) (c Card, ok bool, _ 
 		if err != nil {
 			return Card{}, false, err
 		}
-		c = Card{}
-		ok = found && json.Unmarshal(value, &c) == nil
+		c, err = DecodeCard(agent, value)
+		ok = found && err == nil
 	}
 }
 

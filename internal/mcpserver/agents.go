@@ -2,7 +2,7 @@ package mcpserver
 
 import (
 	"context"
-	"encoding/json"
+	"log/slog"
 	"path"
 	"slices"
 	"strings"
@@ -17,13 +17,18 @@ import (
 const aboutCall = "A call submits the task to this agent and waits for the answer of the agent and of all agents " +
 	"that it calls."
 
+// maxTools bounds the agents that are offered: a host's model reads all tools.
+const maxTools = 1000
+
 // cardChanged offers, changes or withdraws the tool of an agent. Card is nil
-// for an agent that was removed. Only the goroutine that watches the agents
+// for an agent that was removed. Agents beyond maxTools are not offered. Only the goroutine that watches the agents
 // calls it.
 func (s *Server) cardChanged(name string, card []byte) {
 	agent, description, ok := s.toolOf(name, card)
 	old, offered := s.offered[name]
 	switch {
+	case ok && !offered && len(s.offered) >= maxTools:
+		s.cfg.Log.Warn("too many agents, this one is not offered", slog.String("agent", name))
 	case ok && (!offered || old != description):
 		s.offered[name] = description
 		s.addTool(agent, description)
@@ -37,12 +42,11 @@ func (s *Server) cardChanged(name string, card []byte) {
 // false for an agent that no worker can serve, that the configuration leaves
 // out, or that no submission can name.
 func (s *Server) toolOf(name string, card []byte) (agent subjects.Agent, description string, ok bool) {
-	var c agentd.Card
-	if card == nil || json.Unmarshal(card, &c) != nil || c.CallProblem() != "" || !s.selects(name) {
+	c, err := agentd.DecodeCard(name, card)
+	if card == nil || err != nil || c.CallProblem() != "" || !s.selects(name) {
 		return agent, "", false
 	}
-	agent, err := subjects.ParseAgent(name)
-	if err != nil {
+	if agent, err = subjects.ParseAgent(name); err != nil {
 		return agent, "", false
 	}
 	about := strings.TrimSpace(c.Description)

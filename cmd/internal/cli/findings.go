@@ -3,8 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -116,10 +114,8 @@ func FindCard(ctx context.Context, conn *bus.Conn, agent string) (card agentd.Ca
 	if err != nil || !ok {
 		return card, false, err
 	}
-	if err := json.Unmarshal(value, &card); err != nil {
-		return card, false, fmt.Errorf("card of agent %s: %w", agent, err)
-	}
-	return card, true, nil
+	card, err = agentd.DecodeCard(agent, value)
+	return card, err == nil, err
 }
 
 // logFindings logs the findings that are not in before. It returns all findings
