@@ -16,16 +16,18 @@ import (
 	"github.com/synadia-io/orbit.go/natscontext"
 
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/secret"
 )
 
 // Dial says how to reach a server. Its own fields win over the settings of its
 // Context, and its credentials win over those inside a URL. Without any
 // credentials, a connection to a server of this user on this machine uses that
 // server's key (LocalKeyFile). As JSON, a Dial has the settings that another
-// process can use.
+// process can use, but for its secrets. Printed or logged, it names its server.
 type Dial struct {
-	// URL is a comma-separated list of the URLs of servers. If URL, Context
-	// and Server are empty, it is nats://127.0.0.1:4222.
+	// URL is a comma-separated list of the URLs of servers, which may have
+	// users with passwords. If URL, Context and Server are empty, it is
+	// nats://127.0.0.1:4222.
 	URL string
 	// Context is a context of the nats CLI: its name, or the absolute path
 	// of its file.
@@ -43,9 +45,9 @@ type Dial struct {
 	// NKey is a file with a user's seed.
 	NKey  string
 	User  string
-	Token string
+	Token secret.Text
 	// Password goes with User.
-	Password string
+	Password secret.Text
 
 	// InboxPrefix begins the subjects of answers to this connection, without
 	// a dot at its end. Empty: _INBOX_ and the name of the user if User or

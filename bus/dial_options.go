@@ -22,7 +22,7 @@ const (
 
 func (d Dial) validate() error {
 	credentials := 0
-	for _, s := range []string{d.Creds, d.NKey, d.User, d.Token} {
+	for _, s := range []string{d.Creds, d.NKey, d.User, d.Token.Reveal()} {
 		if s != "" {
 			credentials++
 		}
@@ -147,7 +147,7 @@ func (d Dial) decide(where *string) nats.Option {
 }
 
 // explicit reports whether d has credentials of its own.
-func (d Dial) explicit() bool { return d.Creds+d.NKey+d.User+d.Token != "" }
+func (d Dial) explicit() bool { return d.Creds+d.NKey+d.User != "" || d.Token != "" }
 
 // ErrCredentials is wrapped by the error of a connection whose credentials are
 // in a file that cannot be read.
@@ -167,9 +167,9 @@ func (d Dial) secrets(o *nats.Options) error {
 		}
 		opts = append(opts, opt)
 	case d.User != "":
-		opts = append(opts, nats.UserInfo(d.User, d.Password))
+		opts = append(opts, nats.UserInfo(d.User, d.Password.Reveal()))
 	case d.Token != "":
-		opts = append(opts, nats.Token(d.Token))
+		opts = append(opts, nats.Token(d.Token.Reveal()))
 	}
 	if d.TLSCA != "" {
 		opts = append(opts, nats.RootCAs(d.TLSCA))

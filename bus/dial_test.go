@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-const secret = "hunter2"
+const hidden = "hunter2"
 
 // record keeps log lines and lets a test wait for a message.
 type record struct{ lines chan string }
@@ -40,7 +40,7 @@ func (r record) wait(t *testing.T, msg string) string {
 	for {
 		select {
 		case line := <-r.lines:
-			if strings.Contains(line, secret) {
+			if strings.Contains(line, hidden) {
 				t.Errorf("a secret in the log: %s", line)
 			}
 			if strings.Contains(line, `msg="`+msg+`"`) || strings.Contains(line, "msg="+msg+" ") {
@@ -145,7 +145,7 @@ func refused(t *testing.T, d Dial) error {
 		t.Fatal("connected")
 	case errors.Is(err, context.DeadlineExceeded):
 		t.Fatalf("waited for a server that had refused: %v", err)
-	case strings.Contains(err.Error(), secret):
+	case strings.Contains(err.Error(), hidden):
 		t.Errorf("a secret in the error: %v", err)
 	}
 	return err
@@ -155,19 +155,19 @@ func refused(t *testing.T, d Dial) error {
 // and with an nkey. With wrong ones it fails at once. No secret is in an error
 // or in the log.
 func TestDialCredentials(t *testing.T) {
-	password := natsT(t, &server.Options{Username: "worker", Password: secret})
-	token := natsT(t, &server.Options{Authorization: secret})
+	password := natsT(t, &server.Options{Username: "worker", Password: hidden})
+	token := natsT(t, &server.Options{Authorization: hidden})
 	public, seed := userKey(t)
 	_, strangers := userKey(t)
 	nkey := natsT(t, &server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}})
 
 	for name, d := range map[string]Dial{
-		"user":                     {URL: "nats://" + password, User: "worker", Password: secret},
-		"no scheme":                {URL: password, User: "worker", Password: secret},
-		"user in the URL":          {URL: "nats://worker:" + secret + "@" + password},
-		"user wins over the URL's": {URL: "nats://worker:wrong@" + password, User: "worker", Password: secret},
-		"token":                    {URL: "nats://" + token, Token: secret},
-		"token in the URL":         {URL: "nats://" + secret + "@" + token},
+		"user":                     {URL: "nats://" + password, User: "worker", Password: hidden},
+		"no scheme":                {URL: password, User: "worker", Password: hidden},
+		"user in the URL":          {URL: "nats://worker:" + hidden + "@" + password},
+		"user wins over the URL's": {URL: "nats://worker:wrong@" + password, User: "worker", Password: hidden},
+		"token":                    {URL: "nats://" + token, Token: hidden},
+		"token in the URL":         {URL: "nats://" + hidden + "@" + token},
 		"nkey":                     {URL: "nats://" + nkey, NKey: seed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,12 +214,12 @@ func TestDialMistakes(t *testing.T) {
 		{"certificate that is absent", absent, Dial{URL: nowhere, TLSCert: absent, TLSKey: absent}},
 		{"certificate without its key", "key", Dial{URL: nowhere, TLSCert: garbage}},
 		{"unknown context", `unknown context "absent"`, Dial{Context: "absent"}},
-		{"scheme", "malformed", Dial{URL: "http://u:" + secret + "@host"}},
-		{"port", "malformed", Dial{URL: "nats://u:" + secret + "@host:port"}},
+		{"scheme", "malformed", Dial{URL: "http://u:" + hidden + "@host"}},
+		{"port", "malformed", Dial{URL: "nats://u:" + hidden + "@host:port"}},
 		{"port too high", "malformed", Dial{URL: "nats://host:65536"}},
-		{"slash in a password", "malformed", Dial{URL: "nats://u:1/" + secret + "@host"}},
-		{"hash in a password", "malformed", Dial{URL: "nats://u:1#" + secret + "@host"}},
-		{"password without a host", "malformed", Dial{URL: "nats://u:" + secret}},
+		{"slash in a password", "malformed", Dial{URL: "nats://u:1/" + hidden + "@host"}},
+		{"hash in a password", "malformed", Dial{URL: "nats://u:1#" + hidden + "@host"}},
+		{"password without a host", "malformed", Dial{URL: "nats://u:" + hidden}},
 		{"second", "server URL 2", Dial{URL: nowhere + ",nats://"}},
 		{"user and token", "only one of", Dial{URL: nowhere, User: "a", Token: "b"}},
 		{"password alone", "needs a user", Dial{URL: nowhere, Password: "b"}},
@@ -238,10 +238,10 @@ func TestDialMistakes(t *testing.T) {
 func TestDialContext(t *testing.T) {
 	addr := natsT(
 		t,
-		&server.Options{Users: []*server.User{{Username: "a", Password: secret}, {Username: "b", Password: "other"}}},
+		&server.Options{Users: []*server.User{{Username: "a", Password: hidden}, {Username: "b", Password: "other"}}},
 	)
 	contextT(t, "prod", map[string]string{
-		"url": "nats://" + addr, "user": "a", "password": secret,
+		"url": "nats://" + addr, "user": "a", "password": hidden,
 		"jetstream_domain": "hub", "inbox_prefix": "_MINE",
 	})
 	nc, api, err := Dial{Context: "prod"}.connect(t.Context())
@@ -257,8 +257,8 @@ func TestDialContext(t *testing.T) {
 	if err := refused(t, Dial{Context: "prod", Token: "x"}); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("with a token in place of the context's user: got %v, want %v", err, nats.ErrAuthorization)
 	}
-	elsewhere := natsT(t, &server.Options{Authorization: secret})
-	connectT(t, Dial{Context: "prod", URL: "nats://" + secret + "@" + elsewhere})
+	elsewhere := natsT(t, &server.Options{Authorization: hidden})
+	connectT(t, Dial{Context: "prod", URL: "nats://" + hidden + "@" + elsewhere})
 
 	contextT(
 		t,
@@ -274,11 +274,11 @@ func TestDialContext(t *testing.T) {
 		t.Errorf("API prefix %s, want from.hub.", api)
 	}
 
-	contextT(t, "bad", map[string]string{"url": "nats://u:" + secret + "@host:port"})
+	contextT(t, "bad", map[string]string{"url": "nats://u:" + hidden + "@host:port"})
 	if err := refused(t, Dial{Context: "bad"}); !errors.Is(err, errMalformedURL) {
 		t.Errorf("a malformed URL: got %v, want %v", err, errMalformedURL)
 	}
-	contextT(t, "proxied", map[string]string{"url": addr, "socks_proxy": "socks5://u:" + secret + "@host:port"})
+	contextT(t, "proxied", map[string]string{"url": addr, "socks_proxy": "socks5://u:" + hidden + "@host:port"})
 	if err := refused(t, Dial{Context: "proxied"}); !errors.Is(err, errMalformedURL) {
 		t.Errorf("a malformed proxy: got %v, want %v", err, errMalformedURL)
 	}
@@ -289,13 +289,13 @@ func TestDialContext(t *testing.T) {
 func TestDialWaits(t *testing.T) {
 	addr := freeAddr(t)
 	log := newRecord()
-	d := Dial{URL: "nats://u:" + secret + "@" + addr, Log: log.logger()}
+	d := Dial{URL: "nats://u:" + hidden + "@" + addr, Log: log.logger()}
 	// This is long enough for two attempts.
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()
 	_, _, err := d.connect(ctx)
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, nats.ErrNoServers) ||
-		!strings.Contains(err.Error(), "nats://"+addr) || strings.Contains(err.Error(), secret) {
+		!strings.Contains(err.Error(), "nats://"+addr) || strings.Contains(err.Error(), hidden) {
 		t.Errorf("got %v, want a passed deadline and no server at %s", err, addr)
 	}
 	if n := len(log.lines); n != 1 {
@@ -369,13 +369,13 @@ func TestDialClosesWithoutCredentials(t *testing.T) {
 			Password: password,
 		}
 	}
-	first, err := server.NewServer(opts(secret))
+	first, err := server.NewServer(opts(hidden))
 	if err != nil {
 		t.Fatal(err)
 	}
 	first.Start()
 	closed := make(chan struct{})
-	connectT(t, Dial{URL: addr, User: "u", Password: secret, Closed: func() { close(closed) }})
+	connectT(t, Dial{URL: addr, User: "u", Password: hidden, Closed: func() { close(closed) }})
 	first.Shutdown()
 	first.WaitForShutdown()
 	natsT(t, opts("other"))

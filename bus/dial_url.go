@@ -2,9 +2,11 @@ package bus
 
 import (
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/url"
 	"slices"
@@ -78,6 +80,37 @@ func (s servers) String() string {
 		hosts[i] = u.Scheme + "://" + u.Host
 	}
 	return strings.Join(hosts, ",")
+}
+
+// Format writes the servers of a Dial for every verb of package fmt. A URL may
+// have a password.
+func (d Dial) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, d.shown()) }
+
+// LogValue names the servers.
+func (d Dial) LogValue() slog.Value { return slog.StringValue(d.shown()) }
+
+// MarshalJSON leaves the users out of the URL.
+func (d Dial) MarshalJSON() ([]byte, error) {
+	type plain Dial
+	if d.URL != "" {
+		d.URL = Dial{URL: d.URL}.shown()
+	}
+	return json.Marshal(plain(d))
+}
+
+// shown names the servers, without credentials.
+func (d Dial) shown() string {
+	switch {
+	case d.Server != nil:
+		return inProcess
+	case d.Context != "" && d.URL == "":
+		return "context " + d.Context
+	}
+	list, err := parseServers([]string{d.URL})
+	if err != nil {
+		return errMalformedURL.Error()
+	}
+	return list.String()
 }
 
 func (s servers) haveUsers() bool {

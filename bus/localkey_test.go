@@ -55,7 +55,7 @@ func TestStranger(t *testing.T) {
 	owner := openT(t, Dial{URL: s.URL()}, true)
 	_, otherKey := userKey(t)
 	for _, d := range []Dial{
-		{URL: s.URL(), NKey: otherKey}, {URL: s.URL(), Token: secret}, {URL: s.URL(), User: "u", Password: secret},
+		{URL: s.URL(), NKey: otherKey}, {URL: s.URL(), Token: hidden}, {URL: s.URL(), User: "u", Password: hidden},
 	} {
 		if err := refused(t, d); !Unauthorized(err) {
 			t.Errorf("a stranger: %v, want an authorization violation", err)

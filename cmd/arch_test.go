@@ -42,7 +42,7 @@ var allowedImports = map[string][]string{
 	"configs/examples": {},
 
 	"bus": {
-		"subjects",
+		"secret", "subjects",
 		"internal/pause",
 		"github.com/nats-io/...",
 		"github.com/synadia-io/orbit.go/...",
@@ -61,7 +61,7 @@ var allowedImports = map[string][]string{
 	"internal/history": {"agentd/run", "bus", "internal/pause", "subjects"},
 	"internal/tool":    {"provider", "agentd/run", "subjects"},
 	"internal/builtin": {
-		"provider", "agentd/run", "internal/files", "internal/sandbox", "github.com/bmatcuk/doublestar/v4",
+		"provider", "agentd/run", "internal/files", "internal/sandbox", "secret", "github.com/bmatcuk/doublestar/v4",
 		"github.com/JohannesKaufmann/html-to-markdown/v2/...", "golang.org/x/net/html",
 	},
 	"internal/toolset": {
@@ -118,6 +118,7 @@ var allowedImports = map[string][]string{
 		"cmd/internal/web",
 		"internal/metrics",
 		"internal/pause",
+		"secret",
 		"configs",
 		"price",
 		"provider",

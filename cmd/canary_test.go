@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -124,6 +125,8 @@ func TestCanary(t *testing.T) {
 		"a toolset's own header":            "canary-literal-0004",
 		"the key of the web search":         "canary-tavily-0005",
 		"the password of a URL":             "canary-urlpass-0006",
+		"the password of a user":            "canary-userpass-0007",
+		"the token of the bus":              "canary-token-0008",
 	}}
 	s := httptest.NewServer(http.HandlerFunc(c.echo))
 	t.Cleanup(s.Close)
@@ -184,6 +187,21 @@ effect = "read"
 	} {
 		c.run(strings.Fields(line)...)
 	}
+	plain := c.env
+	for _, variables := range [][]string{
+		{"NATS_USER=ann", "NATS_PASSWORD=" + c.secrets["the password of a user"]},
+		{"NATS_TOKEN=" + c.secrets["the token of the bus"]},
+		{"NATS_PASSWORD=" + c.secrets["the password of a user"], "NATS_TOKEN=" + c.secrets["the token of the bus"]},
+	} {
+		c.env = append(slices.Clip(plain), variables...)
+		for _, line := range []string{
+			"ps --log-level debug", "status -o json", "ps --server 127.0.0.1:1 --log-level debug", "config path",
+			"submit lead go --timeout 1m --log-level debug",
+		} {
+			c.run(strings.Fields(line)...)
+		}
+	}
+	c.env = plain
 	c.run("run", "lead", "--agents", "agents", canaryTask, "--log-level", "debug")
 	c.run("run", "refused", "--agents", "agents", "go", "-o", "json")
 	// The dump of all goroutines.

@@ -17,6 +17,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/internal/text"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/secret"
 )
 
 const (
@@ -51,7 +52,7 @@ func (s webSearcher) tool() Tool {
 			if strings.TrimSpace(query) == "" {
 				return "", errors.New("query is required")
 			}
-			key := strings.TrimSpace(s.getenv("TAVILY_API_KEY"))
+			key := secret.Text(strings.TrimSpace(s.getenv("TAVILY_API_KEY")))
 			if key == "" {
 				return "", errors.New("web_search needs a key of Tavily: the worker has no TAVILY_API_KEY")
 			}
@@ -59,20 +60,21 @@ func (s webSearcher) tool() Tool {
 			ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, late)
 			defer cancel()
 			found, err := s.ask(ctx, key, query)
+			hidden := secret.NewRedactor(key)
 			switch {
 			case err != nil && ctx.Err() != nil:
 				return "", context.Cause(ctx)
 			case err != nil:
-				return "", errors.New(strings.ReplaceAll(err.Error(), key, "…"))
+				return "", errors.New(hidden.Text(err.Error()))
 			}
-			return found.String(), nil
+			return hidden.Text(found.String()), nil
 		},
 	}
 }
 
 // ask sends a query to the service. No error quotes the address of the service,
 // which may have a password.
-func (s webSearcher) ask(ctx context.Context, key, query string) (webFound, error) {
+func (s webSearcher) ask(ctx context.Context, key secret.Text, query string) (webFound, error) {
 	req, err := s.request(ctx, key, query)
 	if err != nil {
 		return webFound{}, err
@@ -115,7 +117,7 @@ func proxy(r *http.Request) (*url.URL, error) {
 }
 
 // request makes the request of a query.
-func (s webSearcher) request(ctx context.Context, key, query string) (*http.Request, error) {
+func (s webSearcher) request(ctx context.Context, key secret.Text, query string) (*http.Request, error) {
 	base, err := url.Parse(cmp.Or(s.getenv("AXE_WEB_SEARCH_BASE_URL"), "https://api.tavily.com"))
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, errors.New("AXE_WEB_SEARCH_BASE_URL of the worker must be an http or https URL")
@@ -132,7 +134,8 @@ func (s webSearcher) request(ctx context.Context, key, query string) (*http.Requ
 		return nil, errors.New("AXE_WEB_SEARCH_BASE_URL of the worker must be an http or https URL")
 	}
 	req.Header = http.Header{
-		"Content-Type": {"application/json"}, "User-Agent": {"axe"}, "Authorization": {"Bearer " + key},
+		"Content-Type": {"application/json"}, "User-Agent": {"axe"},
+		"Authorization": {"Bearer " + key.Reveal()},
 	}
 	return req, nil
 }

@@ -51,7 +51,7 @@ func TestWebSearch(t *testing.T) {
 			wantErr: "the search service answered HTTP 401: Unauthorized: invalid API key.",
 		}},
 		{"an answer with the key", 403, "no: " + webKey, toolCall{
-			wantErr: "the search service answered HTTP 403: no: …",
+			wantErr: "the search service answered HTTP 403: no: [redacted]",
 		}},
 		{"a long error", 500, strings.Repeat("x", 5000), toolCall{
 			wantErr: "the search service answered HTTP 500: " + strings.Repeat("x", 1000) + "…",

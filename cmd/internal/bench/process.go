@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/secret"
 )
 
 // processConfig configures a process. It is the first line of the process's
@@ -23,10 +24,12 @@ type processConfig struct {
 	Sync     bool   `json:"sync,omitzero"`
 	// Dial and Prefix are those of a worker and of a page, Name and Slots
 	// those of a worker.
-	Dial   bus.Dial `json:"dial,omitzero"`
-	Prefix string   `json:"prefix,omitzero"`
-	Name   string   `json:"name,omitzero"`
-	Slots  int      `json:"slots,omitzero"`
+	Dial bus.Dial `json:"dial,omitzero"`
+	// Secrets complete Dial, whose JSON has none.
+	Secrets dialSecrets `json:"secrets,omitzero"`
+	Prefix  string      `json:"prefix,omitzero"`
+	Name    string      `json:"name,omitzero"`
+	Slots   int         `json:"slots,omitzero"`
 	// Metrics makes a worker count for Prometheus. Its URL is that of the
 	// metrics.
 	Metrics bool `json:"metrics,omitzero"`
@@ -41,6 +44,24 @@ type processConfig struct {
 	Latency  time.Duration `json:"latency_ns,omitzero"`
 	// Profile is the beginning of the names of the profiles; "": none.
 	Profile string `json:"profile,omitzero"`
+}
+
+// dialSecrets are the settings of a bus.Dial that have secrets. Only the input
+// of a process has them.
+type dialSecrets struct {
+	URL      string `json:"url,omitzero"`
+	Password string `json:"password,omitzero"`
+	Token    string `json:"token,omitzero"`
+}
+
+func secretsOf(d bus.Dial) dialSecrets {
+	return dialSecrets{d.URL, d.Password.Reveal(), d.Token.Reveal()}
+}
+
+// complete returns a Dial with its secrets.
+func (s dialSecrets) complete(d bus.Dial) bus.Dial {
+	d.URL, d.Password, d.Token = s.URL, secret.Text(s.Password), secret.Text(s.Token)
+	return d
 }
 
 type role string
@@ -118,6 +139,7 @@ func startProcess(ctx context.Context, command []string, o processConfig, stderr
 	}
 	c.in, c.out = in, json.NewDecoder(out)
 	var ready status
+	o.Secrets = secretsOf(o.Dial)
 	err = json.NewEncoder(in).Encode(o)
 	if err == nil {
 		err = c.out.Decode(&ready)

@@ -40,6 +40,7 @@ func RunProcess(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
+	o.Dial = o.Secrets.complete(o.Dial)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	answer := json.NewEncoder(out)

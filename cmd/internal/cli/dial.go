@@ -47,8 +47,8 @@ func (d *DialFlags) credentials() []setting {
 		{"creds", "NATS_CREDS", "file with a user's JWT and seed", &d.dial.Creds},
 		{"nkey", "NATS_NKEY", "file with a user's seed", &d.dial.NKey},
 		{"user", "NATS_USER", "user name", &d.dial.User},
-		{"password", "NATS_PASSWORD", "password of the user", &d.dial.Password},
-		{"token", "NATS_TOKEN", "token", &d.dial.Token},
+		{"password", "NATS_PASSWORD", "password of the user", (*string)(&d.dial.Password)},
+		{"token", "NATS_TOKEN", "token", (*string)(&d.dial.Token)},
 	}
 }
 
