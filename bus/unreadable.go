@@ -101,7 +101,7 @@ func refusal(m *nats.Msg) error {
 }
 
 // readable returns the messages of an answer, with the messages from the leader
-// in place of those whose headers do not show their places. It leaves out those
+// in place of those with a header that does not show the place. It leaves out those
 // that were removed meanwhile.
 func (r *reader) readable(ctx context.Context, stream string, g directGet, ms []Stored) ([]Stored, error) {
 	api := cmp.Or(g.api, apiOf(r.conn, g.about()))

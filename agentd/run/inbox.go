@@ -75,7 +75,7 @@ func (s State) wakes(m Mail) bool { return !s.muted || m.Outcome == nil && !m.Id
 // room for idle notices and outcomes of forks, and for mail that a call waits
 // for.
 func (s State) full(m Mail) bool {
-	if s.isForksNotice(m) || m.Outcome != nil || s.awaits(m) {
+	if isForksNotice(s, m) || m.Outcome != nil || s.awaits(m) {
 		return false
 	}
 	bytes := len(m.Text)
@@ -88,7 +88,7 @@ func (s State) full(m Mail) bool {
 // isForksNotice reports whether a message is the idle notice of a fork after one
 // of its turns, and the inbox does not have it. Any writer of mail can claim to
 // be any fork, and any turn: so there are as many at most as forks and turns.
-func (s State) isForksNotice(m Mail) bool {
+func isForksNotice(s State, m Mail) bool {
 	turn, ok := m.IdleTurn()
 	from, _, _ := subjects.ParseIdleKey(m.Key)
 	return ok && turn <= MaxTurns && s.Turns.forked(from) &&

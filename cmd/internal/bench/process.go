@@ -25,7 +25,7 @@ type processConfig struct {
 	// Dial and Prefix are those of a worker and of a page, Name and Slots
 	// those of a worker.
 	Dial bus.Dial `json:"dial,omitzero"`
-	// Secrets complete Dial, whose JSON has none.
+	// Secrets complete Dial: its JSON has none.
 	Secrets dialSecrets `json:"secrets,omitzero"`
 	Prefix  string      `json:"prefix,omitzero"`
 	Name    string      `json:"name,omitzero"`
