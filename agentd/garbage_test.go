@@ -37,6 +37,9 @@ func TestSubmissionWithoutAnAddress(t *testing.T) {
 		"axe.submit.Lead.T",
 		"axe.submit.lead.not-an-id",
 		"axe.submit.-x.T",
+		"axe.submit.*.T",
+		"axe.submit.lead.*",
+		"axe.submit.lead.>",
 	} {
 		t.Run(subject, func(t *testing.T) {
 			withHarness(t, func(h *harness) {

@@ -209,9 +209,9 @@ func (c *Conn) Follow(ctx context.Context, filter string, fn func(Stored), caugh
 			caught()
 		}
 	}
-	cfg := jetstream.OrderedConsumerConfig{FilterSubjects: []string{filter}, HeadersOnly: true}
 	for _, stream := range names {
-		all.Go(func() error { return c.consume(ctx, stream, cfg, fn, oneCaughtUp) })
+		f := &follower{conn: c, stream: stream, filter: filter, fn: fn, caught: sync.OnceFunc(oneCaughtUp)}
+		all.Go(func() error { return f.run(ctx) })
 	}
 	return all.Wait()
 }

@@ -156,6 +156,8 @@ type pullRequest struct {
 	Batch   int           `json:"batch"`
 	Expires time.Duration `json:"expires,omitempty"`
 	NoWait  bool          `json:"no_wait,omitempty"`
+	// Beat is the time between two signs of life of the consumer.
+	Beat time.Duration `json:"idle_heartbeat,omitempty"`
 }
 
 // request sends a request. After it n messages are on their way in all.

@@ -202,13 +202,17 @@ func (f *inflight) retry(ctx context.Context, attempt func() (again bool, err er
 	}
 }
 
+// next returns a channel that is closed when there is a new connection.
+func (f *inflight) next() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.up
+}
+
 // pause waits for d. A new connection ends it early. The error is the cause of
 // ctx's end.
 func (f *inflight) pause(ctx context.Context, d time.Duration) error {
-	f.mu.Lock()
-	up := f.up
-	f.mu.Unlock()
-	return pause.AtMost(ctx, d, up)
+	return pause.AtMost(ctx, d, f.next())
 }
 
 // ask makes a request, and repeats it until there is an answer or ctx ends. The
