@@ -132,7 +132,7 @@ func TestUnreadableHeaders(t *testing.T) {
 			}
 			slices.Reverse(newest)
 			check("the newest messages", want, newest, nil)
-			if err := c.nc.Flush(); err != nil {
+			if err := c.nc.FlushWithContext(ctx); err != nil {
 				t.Fatal(err)
 			}
 			for len(live) > 0 {
