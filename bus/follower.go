@@ -66,7 +66,7 @@ func (f *follower) consume(ctx context.Context) error {
 	c := f.conn
 	up := c.inflight.next()
 	cfg := jetstream.ConsumerConfig{
-		Name: NewID(), FilterSubjects: []string{f.filter}, HeadersOnly: true, AckPolicy: jetstream.AckNonePolicy,
+		Name: NewID(), FilterSubject: f.filter, HeadersOnly: true, AckPolicy: jetstream.AckNonePolicy,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.seq + 1,
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: followMemory,
 	}
