@@ -28,6 +28,7 @@ TOOLS := .tmp
 LINT  := $(TOOLS)/golangci-lint
 CONF  := .ci/golangci.yml
 SBOM  := $(TOOLS)/cyclonedx-gomod
+VULN  := $(TOOLS)/govulncheck
 
 .DEFAULT_GOAL := help
 
@@ -75,7 +76,7 @@ walks: ## run the tests that take their time, kill real processes, kill a worker
 	$(GO) test ./agentd -count=1 -timeout 25m -run '$(THOROUGH)' -rapid.checks=$(WALKS)
 
 .PHONY: check
-check: build vet fix format lint arrows tidy deploy-check test walks ## everything that CI runs
+check: build vet fix format lint arrows tidy licences vuln deploy-check test walks ## everything that CI runs
 
 .PHONY: vet
 vet: ## go vet
@@ -105,6 +106,14 @@ deploy-check: ## check compose.yaml, the chart and the image with the libraries 
 .PHONY: tidy
 tidy: ## fail on a go.mod that is not tidy
 	$(GO) mod tidy -diff
+
+.PHONY: licences
+licences: ## fail on a module of the programs with a licence that is not allowed
+	$(GO) run -modfile=.ci/licences.mod .ci/licences.go ./cmd/...
+
+.PHONY: vuln
+vuln: $(VULN) ## fail on a known vulnerability in code that is called; without the database, say so
+	.ci/vuln $(VULN)
 
 .PHONY: bench
 bench: build ## measure what runs cost, as ratios to raw JetStream (axe bench), 10,000 idle forks, one stream beside four, and reads after long waits
@@ -189,6 +198,10 @@ clean: ## remove what was built
 # The tools have a module file of their own, so that they never enter go.mod.
 $(LINT): .ci/tools.mod .ci/tools.sum
 	$(GO) build -modfile=.ci/tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+$(VULN): .ci/vuln.mod .ci/vuln.sum
+	$(GO) build -modfile=.ci/vuln.mod -o $@ golang.org/x/vuln/cmd/govulncheck
 	@touch $@
 
 $(SBOM): .ci/release.mod .ci/release.sum
