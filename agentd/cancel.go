@@ -52,7 +52,7 @@ func newCancellations() *cancellations {
 // follow learns the cancel messages until ctx ends.
 func (c *cancellations) follow(ctx context.Context, conn *bus.Conn) error {
 	return conn.Follow(ctx, conn.Space().Cancels(), func(m bus.Stored) {
-		if at, err := conn.Space().Parse(m.Subject); err == nil {
+		if at, err := conn.Space().Parse(m.Subject); err == nil && !m.IsAnswer() {
 			c.add(at.Run.Tree, at.Run.Path, m.Time)
 			c.knownUpTo(at.Run.Partition(), m.Seq)
 			c.prune(m.Time, conn.MaxAge())

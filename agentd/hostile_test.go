@@ -205,3 +205,57 @@ func TestChildTextIsData(t *testing.T) {
 		}
 	})
 }
+
+// TestAnswersAreNoMessages: a user that may only read names the subjects of a
+// run in its requests for reads: the server stores the answers there. The run
+// is not cancelled, and takes neither the outcome of another tree nor a mail.
+func TestAnswersAreNoMessages(t *testing.T) {
+	t.Parallel()
+	withPartitions(t, 1, func(h *harness) {
+		h.callingLead([]string{"leaf"}, call("leaf", "x"))
+		h.models["leaf"] = delayed(10*time.Second, says("leaf"))
+		h.startWorker("w1", workerOptions{})
+		h.awaitReady()
+		evil := h.root("lead")
+		body := `{"status":"completed","result":"evil"}`
+		h.write(bus.Message{Subject: evil.Result(), Body: []byte(body)})
+		r := h.submit("lead", "go")
+		h.awaitRequests("leaf", 1)
+		leaf := h.child(r, "leaf", 0)
+		get := `{"last_by_subj":"` + evil.Result() + `"}`
+		nc, _ := h.conn.NATS()
+		for _, to := range []string{
+			r.Reply(1, 0), r.Result(), r.Cancel(), leaf.Cancel(), r.Mail(h.key("a")), r.Interrupt(h.key("b")), r.Fired(1),
+		} {
+			for api, request := range map[string]string{
+				"DIRECT.GET.AXE_RUNS": get, "STREAM.MSG.GET.AXE_RUNS": get, "STREAM.INFO.AXE_RUNS": "",
+			} {
+				if err := nc.PublishRequest("$JS.API."+api, to, []byte(request)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		h.eventually("the answers are stored", func() bool { return len(h.readAll(r.Fired(1))) == 3 })
+		h.startWorker("w2", workerOptions{})
+		h.expectAtLast(r, "c0=leaf")
+		if n := len(h.requests("")); n != 3 {
+			t.Errorf("%d requests, want 3: none is aborted, and none made again", n)
+		}
+	})
+}
+
+// expectAtLast is expectCompleted for a tree with other messages in the place
+// of its outcome.
+func (h *harness) expectAtLast(r subjects.Run, want string) {
+	var o run.Outcome
+	h.eventually("an outcome", func() bool {
+		m, ok, err := bus.FirstOutcome(h.ctx, h.conn, r.Result())
+		if err == nil && ok {
+			o, err = run.DecodeOutcome(m.Body)
+		}
+		return err == nil && ok
+	})
+	if o.Result != want {
+		h.tb.Errorf("%s: outcome %s %s %q, want %q", r, o.Status, o.Kind, o.Result+o.Error, want)
+	}
+}

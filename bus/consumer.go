@@ -195,7 +195,7 @@ func (d *Delivery) OnLeaseExpired(fn func()) (stop func()) {
 }
 
 // Follow calls fn for every stored message that the filter matches, from the
-// first one on, without its body, until ctx ends. The messages of one stream
+// first one on, until ctx ends. The messages of one stream
 // come in order. Several partitions are followed at once, and fn may then run
 // in several goroutines at once. Caught is called once, when fn has seen all
 // messages that were stored when Follow began.

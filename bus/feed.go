@@ -302,7 +302,7 @@ func (f *Feed) delivery(m *nats.Msg) (*Delivery, error) {
 	now := time.Now()
 	d := &Delivery{conn: f.conn, from: f.from, id: id, Count: int(md.NumDelivered), Received: now, Stored: Stored{
 		Subject: m.Subject, Seq: md.Sequence.Stream, Time: f.conn.Clocks.stamp(md.Timestamp), Header: m.Header,
-		Body: m.Data,
+		Body: m.Data, answer: hasPlace(m.Header),
 	}}
 	d.msg.Store(m)
 	if !f.conn.leases.hold(d, now, f.conn.cfg.AckWait) {

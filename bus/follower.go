@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// follower delivers the messages of one stream that a filter matches, without
-// their bodies, in stream order. It has a consumer without a name, and makes
-// another one when that is gone or a message is missing.
+// follower delivers the messages of one stream that a filter matches, in stream
+// order. It has a consumer without a name, and makes another one when that is
+// gone or a message is missing.
 //
 // It replaces the client library's ordered consumer. To that, a message without
 // a body and with a header Status of its writer is a word of the server: it stops,
@@ -33,7 +33,7 @@ type follower struct {
 
 const (
 	// followBatch is the number of messages of one request.
-	followBatch = 2000
+	followBatch = 500
 	// followExpiry is the longest time for which a request stands.
 	followExpiry = 30 * time.Second
 	// followBeat is the time between two signs of life of a consumer
@@ -66,7 +66,7 @@ func (f *follower) consume(ctx context.Context) error {
 	c := f.conn
 	up := c.inflight.next()
 	cfg := jetstream.ConsumerConfig{
-		Name: NewID(), FilterSubject: f.filter, HeadersOnly: true, AckPolicy: jetstream.AckNonePolicy,
+		Name: NewID(), FilterSubject: f.filter, AckPolicy: jetstream.AckNonePolicy,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.seq + 1,
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: followMemory,
 	}
@@ -122,6 +122,7 @@ func (f *follower) consume(ctx context.Context) error {
 			last, f.seq, open = md.Sequence.Consumer, md.Sequence.Stream, open-1
 			f.fn(Stored{
 				Subject: m.Subject, Seq: f.seq, Time: c.Clocks.stamp(md.Timestamp), Header: m.Header,
+				Body: m.Data, answer: hasPlace(m.Header),
 			})
 			if md.NumPending == 0 {
 				f.caught()

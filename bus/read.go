@@ -25,6 +25,8 @@ type Stored struct {
 	Header  nats.Header
 	// Body may be a reference to an object. Conn.Load returns the body.
 	Body []byte
+	// answer says that its writer's header has the place of a message.
+	answer bool
 }
 
 // FirstOnSubject reports whether the message is certainly the first one of its

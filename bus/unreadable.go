@@ -83,7 +83,7 @@ func fromLeader(ctx context.Context, c *Conn, api, stream string, g leaderGet) (
 	got := answer.Message
 	s = Stored{Subject: got.Subject, Seq: got.Seq, Time: got.Time, Body: got.Body}
 	if header, err := nats.DecodeHeadersMsg(got.Header); err == nil {
-		s.Header = header
+		s.Header, s.answer = header, hasPlace(header)
 	}
 	return s, true, nil
 }

@@ -155,6 +155,7 @@ func (t *tail) apply(ctx context.Context, m bus.Stored) error {
 	origin := m.Origin()
 	meta := run.Meta{
 		Seq: origin.Seq, Time: origin.Time, Shift: t.c.toLocalClock(), Imported: m.IsImported(),
+		Answer: m.IsAnswer(),
 	}
 	message, err := run.Decode(at, meta, body)
 	if err != nil || message == nil {

@@ -18,7 +18,8 @@ import (
 // mail, approval, settlement or return, a timer whose time a worker has yet to
 // check, and a kind of message that this version does not know. A malformed
 // outcome is a failed outcome. A malformed reason of a cancel message is a
-// plain cancellation. The input of a malformed call holds the fields that could
+// plain cancellation. So is an answer of the server to a read, but for a log
+// entry, which is corrupt. The input of a malformed call holds the fields that could
 // be read, and Called.Malformed says why. A malformed log entry is an error
 // that wraps ErrCorrupt.
 //
@@ -26,6 +27,12 @@ import (
 // address of its parent, where it decodes as Replied.
 func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
 	m.Time = m.Time.Add(m.Shift)
+	if m.Answer && at.Kind == subjects.Log {
+		return nil, fmt.Errorf("%w: log message %d is an answer of the server to a read", ErrCorrupt, m.Seq)
+	}
+	if m.Answer && !at.Kind.Begins() { // a call without its headers is malformed
+		return nil, nil
+	}
 	switch at.Kind {
 	case subjects.Call, subjects.Tool:
 		return decodeCall(at.Kind, m, body), nil

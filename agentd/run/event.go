@@ -28,6 +28,9 @@ type Meta struct {
 	// Imported says that the message is a record from another stream, where
 	// it had Seq and Time.
 	Imported bool
+	// Answer says that the message is an answer of the server to a request
+	// for a read (bus.Stored.IsAnswer). It is no message to the run.
+	Answer bool
 }
 
 func (m Meta) meta() Meta { return m }

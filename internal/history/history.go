@@ -105,7 +105,7 @@ func (r Reader) decode(ctx context.Context, at subjects.Address, m bus.Stored) (
 		return nil, err
 	}
 	origin := m.Origin()
-	meta := run.Meta{Seq: origin.Seq, Time: origin.Time, Imported: m.IsImported()}
+	meta := run.Meta{Seq: origin.Seq, Time: origin.Time, Imported: m.IsImported(), Answer: m.IsAnswer()}
 	if at.Kind != subjects.Result {
 		meta.Shift = r.conn.Clocks.Of(at.Run).Shift(m)
 	}
@@ -142,7 +142,7 @@ func (r Reader) Whole(ctx context.Context, of subjects.Run, reply string) ([]bus
 			continue
 		}
 		// This is the last one.
-		first, ok, err := r.conn.First(ctx, reply)
+		first, ok, err := bus.FirstOutcome(ctx, r.conn, reply)
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +150,7 @@ func (r Reader) Whole(ctx context.Context, of subjects.Run, reply string) ([]bus
 			ms[i] = first
 		}
 	}
-	return bus.InOrder(ms), nil
+	return slices.DeleteFunc(bus.InOrder(ms), func(m bus.Stored) bool { return m.Subject == reply && m.IsAnswer() }), nil
 }
 
 // wholeByScan reads a run that has more subjects than one read covers. It scans
@@ -163,7 +163,7 @@ func (r Reader) wholeByScan(ctx context.Context, of subjects.Run, others []strin
 	}
 	var ms []bus.Stored
 	for _, subject := range append(others, of.Cancel()) {
-		first, ok, err := r.conn.First(ctx, subject)
+		first, ok, err := bus.FirstOutcome(ctx, r.conn, subject)
 		if err != nil {
 			return nil, err
 		}
