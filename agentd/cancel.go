@@ -201,7 +201,7 @@ func (c *cancellations) watch(r subjects.Run, abort context.CancelCauseFunc) (se
 func (w *Worker) followInterrupts(ctx context.Context) error {
 	space := w.conn.Space()
 	err := w.conn.Watch(ctx, space.Live(space.Interrupts()), func(m bus.Stored) {
-		if at, err := space.Parse(m.Subject); err == nil && at.Kind == subjects.Interrupt {
+		if at, err := space.Parse(m.Subject); err == nil && at.Kind == subjects.Interrupt && !m.IsAnswer() {
 			w.cancels.interrupt(at.Run)
 		}
 	})
