@@ -146,8 +146,8 @@ func (h *harness) storeDead(n int) {
 	}
 }
 
-// TestManyDeaths: 300 workers die at once, and only one is left. It finds all of
-// them gone within seconds, and gives back what they had in hand.
+// TestManyDeaths: 300 workers die at once, and only one is left. It finds all
+// of them gone within seconds, and gives back what they had in hand.
 func TestManyDeaths(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

@@ -17,9 +17,9 @@ import (
 // gone or a message is missing.
 //
 // It replaces the client library's ordered consumer. To that, a message without
-// a body and with a header Status of its writer is a word of the server: it stops,
-// or makes one consumer after the other for ever. Here only a message without a
-// reply subject is one of the server.
+// a body and with a header Status of its writer is a word of the server: it
+// stops, or makes one consumer after the other for ever. Here only a message
+// without a reply subject is one of the server.
 type follower struct {
 	conn           *Conn
 	stream, filter string

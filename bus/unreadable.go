@@ -12,12 +12,12 @@ import (
 )
 
 // An answer to a direct get has the place of its message in headers that the
-// server adds at the end of the writer's own. A writer can make them unreadable:
-// one line without a colon, and the client library decodes no header at all. A
-// writer can also hide them: behind an empty line, after headers of the same
-// names. So a reader takes the place only from a header that was decoded as a
-// whole. It asks the leader of the stream for every other message: that answer
-// has the place apart from the header.
+// server adds at the end of the writer's own. A writer can make them
+// unreadable: one line without a colon, and the client library decodes no
+// header at all. A writer can also hide them: behind an empty line, after
+// headers of the same names. So a reader takes the place only from a header
+// that was decoded as a whole. It asks the leader of the stream for every other
+// message: that answer has the place apart from the header.
 
 // maxAnswerLines bounds the lines of a header that isWhole accepts. A line may
 // be two bytes shorter than isWhole counts it. The lines of the server, which
@@ -101,8 +101,8 @@ func refusal(m *nats.Msg) error {
 }
 
 // readable returns the messages of an answer, with the messages from the leader
-// in place of those with a header that does not show the place. It leaves out those
-// that were removed meanwhile.
+// in place of those with a header that does not show the place. It leaves out
+// those that were removed meanwhile.
 func (r *reader) readable(ctx context.Context, stream string, g directGet, ms []Stored) ([]Stored, error) {
 	api := cmp.Or(g.api, apiOf(r.conn, g.about()))
 	at := max(g.Seq, 1)

@@ -36,8 +36,8 @@ const workersTimeout = time.Second
 
 // List reads the entries that workers have stored since a time of the server;
 // all entries for the zero time. It asks once, and waits for 1 s at most. There
-// are none on a bus that no worker has used, which has no bucket, and for a user
-// that is Restricted.
+// are none on a bus that no worker has used, which has no bucket, and for a
+// user that is Restricted.
 func (w *Workers) List(ctx context.Context, since time.Time) ([]Stored, error) {
 	if Restricted(w.conn) {
 		return nil, nil

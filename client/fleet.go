@@ -12,8 +12,8 @@ import (
 
 // fleet is one look at all workers, and at the work that they have in hand.
 type fleet struct {
-	// survey is nil if the workers cannot be asked, and err says why. No run
-	// has a reason then.
+	// survey is nil if the workers cannot be asked, and err says why. No
+	// run has a reason then.
 	survey *presence.Survey
 	err    error
 	there  []presence.Busy

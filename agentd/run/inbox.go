@@ -85,9 +85,10 @@ func (s State) full(m Mail) bool {
 	return len(s.Inbox) >= MaxInbox || len(s.Inbox) > 0 && bytes > MaxInboxBytes
 }
 
-// isForksNotice reports whether a message is the idle notice of a fork after one
-// of its turns, and the inbox does not have it. Any writer of mail can claim to
-// be any fork, and any turn: so there are as many at most as forks and turns.
+// isForksNotice reports whether a message is the idle notice of a fork after
+// one of its turns, and the inbox does not have it. Any writer of mail can
+// claim to be any fork, and any turn: so there are as many at most as forks and
+// turns.
 func isForksNotice(s State, m Mail) bool {
 	turn, ok := m.IdleTurn()
 	from, _, _ := subjects.ParseIdleKey(m.Key)

@@ -62,7 +62,8 @@ func TestFullInbox(t *testing.T) {
 				f.apply(run.Mailed{Mail: run.Mail{From: "somebody", Text: test.text}})
 			}
 			f.apply(run.Mailed{Mail: run.Mail{From: "r-1-0", Text: "done", Idle: true, Key: "r-1-0-idle1"}})
-			// No fork has these keys and turns, and one notice has come.
+			// No fork has these keys and turns, and one notice has
+			// come.
 			for _, key := range []string{
 				"r-1-0-idle1", "r-1-0-idle51", "r-1-1-idle1", "r-1-7-idle1", "r-1-0-1-0-idle1", "r-2-0-idle1",
 			} {

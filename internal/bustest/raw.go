@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// PublishRaw publishes a message with a header block as it is, over a connection
-// of its own, and waits until a stream has stored it. The client
+// PublishRaw publishes a message with a header block as it is, over a
+// connection of its own, and waits until a stream has stored it. The client
 // library writes no malformed header. It returns the server's answer.
 func PublishRaw(dial func() (net.Conn, error), subject, header, body string) (answer string, _ error) {
 	conn, err := dial()

@@ -21,8 +21,8 @@ const aboutCall = "A call submits the task to this agent and waits for the answe
 const maxTools = 1000
 
 // cardChanged offers, changes or withdraws the tool of an agent. Card is nil
-// for an agent that was removed. Agents beyond maxTools are not offered. Only the goroutine that watches the agents
-// calls it.
+// for an agent that was removed. Agents beyond maxTools are not offered. Only
+// the goroutine that watches the agents calls it.
 func (s *Server) cardChanged(name string, card []byte) {
 	agent, description, ok := s.toolOf(name, card)
 	old, offered := s.offered[name]

@@ -18,8 +18,8 @@ const (
 	heldLeast = 250 * time.Millisecond
 	// heldInterval is the least time between two writes of a list.
 	heldInterval = 500 * time.Millisecond
-	// giveBackTimeout bounds the giving back of the messages of workers that
-	// are gone.
+	// giveBackTimeout bounds the giving back of the messages of workers
+	// that are gone.
 	giveBackTimeout = 5 * time.Second
 	// maxAsked is the number of times that the live workers are asked what
 	// they have in hand, until all answer within promptly. While one of

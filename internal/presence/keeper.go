@@ -27,10 +27,10 @@ const (
 
 // Keeper keeps the entry of one worker. It also watches over one neighbour: the
 // worker that follows by name. If the neighbour's process is gone, it looks at
-// those that follow, many at once. It marks the entries of all that are gone, and gives back
-// the messages that they had in hand. So a bus with at least two workers goes
-// on half a second after a death, for one read and four requests a second for
-// each worker.
+// those that follow, many at once. It marks the entries of all that are gone,
+// and gives back the messages that they had in hand. So a bus with at least two
+// workers goes on half a second after a death, for one read and four requests a
+// second for each worker.
 type Keeper struct {
 	Registry Registry
 	// Entry returns the worker's entry as it is now.
@@ -231,8 +231,8 @@ func (k *Keeper) mark(ctx context.Context, gone []Worker) (marked []Worker) {
 	return marked
 }
 
-// tell calls Found for workers that are gone. No worker serves an agent any more
-// that only workers serve which are gone.
+// tell calls Found for workers that are gone. No worker serves an agent any
+// more that only workers serve which are gone.
 func (k *Keeper) tell(ctx context.Context, gone, all []Worker) {
 	for _, w := range gone {
 		all[slices.IndexFunc(all, func(other Worker) bool { return other.Name == w.Name })] = w

@@ -116,9 +116,9 @@ func (r Registry) Workers(ctx context.Context) ([]Worker, error) { return r.list
 // that of a worker that is gone, with all leases that it had.
 const recentTime = staleAge + 5*time.Second
 
-// Recent lists the workers that have stored their entries in the last 35 s. That
-// are all workers that are there, and those that ended a moment ago. So its cost
-// does not grow with the number of workers that ended in a day.
+// Recent lists the workers that have stored their entries in the last 35 s.
+// That are all workers that are there, and those that ended a moment ago. So
+// its cost does not grow with the number of workers that ended in a day.
 func (r Registry) Recent(ctx context.Context) ([]Worker, error) {
 	return r.list(ctx, r.clocks.Now().Add(-recentTime))
 }

@@ -21,8 +21,8 @@ import (
 const (
 	// reachTime bounds the wait for the server of another domain.
 	reachTime = 5 * time.Second
-	// firstWait is the time for which a call waits for its tree. A tree that
-	// takes longer is a task, for which no worker waits.
+	// firstWait is the time for which a call waits for its tree. A tree
+	// that takes longer is a task, for which no worker waits.
 	firstWait = 2 * time.Second
 	// pollWait is the time for which a poll waits for the end of a tree.
 	pollWait = time.Second

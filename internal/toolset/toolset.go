@@ -61,8 +61,8 @@ type Call struct {
 	// Key is the same for every attempt at the call, and for no other call
 	// on the same bus.
 	Key string
-	// CalledAt is the stream's time of the call, which is the same for every
-	// attempt.
+	// CalledAt is the stream's time of the call, which is the same for
+	// every attempt.
 	CalledAt time.Time
 	// Filled is the form of an earlier attempt with a person's answers, nil
 	// if the tool has not asked.

@@ -30,9 +30,9 @@ type Frame struct {
 }
 
 // Lines draws the tree, one run a line. A tree that is higher than the frame is
-// drawn without the runs that are done. If it is still too high, the runs at work
-// stay, and the last line counts the others. A run without its parent's line
-// stands below the next run above it that has one.
+// drawn without the runs that are done. If it is still too high, the runs at
+// work stay, and the last line counts the others. A run without its parent's
+// line stands below the next run above it that has one.
 func (t *Tree) Lines(f Frame) []string {
 	rows := t.Rows(f)
 	lines := make([]string, len(rows))
@@ -91,10 +91,11 @@ type drawing struct {
 type rank int
 
 const (
-	// rankStuck is a run that goes on only if a person or an operator helps,
-	// and the top of the drawing.
+	// rankStuck is a run that goes on only if a person or an operator
+	// helps, and the top of the drawing.
 	rankStuck rank = iota
-	// rankWorks is a run of which a worker asks the model, or runs the tool.
+	// rankWorks is a run of which a worker asks the model, or runs the
+	// tool.
 	rankWorks
 	// rankAbove is a run with a run at work below it.
 	rankAbove
@@ -139,8 +140,8 @@ func (n *node) ranks() []ranked {
 	return all
 }
 
-// choose decides which runs are drawn of a tree that is too high, and counts the
-// others in a few words.
+// choose decides which runs are drawn of a tree that is too high, and counts
+// the others in a few words.
 func (d *drawing) choose(top *node) (hidden string) {
 	all := top.ranks()
 	all[0].rank = rankStuck

@@ -74,8 +74,8 @@ func (s *Screen) Write(p []byte) (int, error) {
 // maxKept is the number of texts that a screen keeps while it is held.
 const maxKept = 100
 
-// Hold makes Write keep the last texts until Release, if stderr is a terminal: a
-// program draws it whole.
+// Hold makes Write keep the last texts until Release, if stderr is a terminal:
+// a program draws it whole.
 func (s *Screen) Hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -58,8 +58,9 @@ type model struct {
 	look look
 	// failed is the error of the last look, nil if there was none.
 	failed error
-	// asked is the time of the first look since the last one that the server
-	// has answered. It is zero if the server has answered the last one.
+	// asked is the time of the first look since the last one that the
+	// server has answered. It is zero if the server has answered the last
+	// one.
 	asked time.Time
 	// received is the number of messages that the server had sent at the
 	// time heard. It had sent fewer a second before.
@@ -415,8 +416,8 @@ func (m model) keyOfRun(k tea.KeyMsg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// draw draws the tree that is shown, and prints the conversation of the run that
-// is shown, as the look has them. The views only cut the drawing to the
+// draw draws the tree that is shown, and prints the conversation of the run
+// that is shown, as the look has them. The views only cut the drawing to the
 // terminal.
 func (m model) draw() model {
 	if !m.showsTree() {

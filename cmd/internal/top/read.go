@@ -25,8 +25,8 @@ const (
 type look struct {
 	at    time.Time
 	trees []listed
-	// open is the tree that is shown, nil if none is shown, or if it was not
-	// found.
+	// open is the tree that is shown, nil if none is shown, or if it was
+	// not found.
 	open *client.Snapshot
 	// notOpen is the error of the read of the tree that is shown.
 	notOpen error
@@ -71,8 +71,8 @@ type reader struct {
 	until time.Time
 }
 
-// read looks at the bus, and at the tree that is shown; the zero Tree if none is
-// shown. A tree of the list is not read again.
+// read looks at the bus, and at the tree that is shown; the zero Tree if none
+// is shown. A tree of the list is not read again.
 func (r *reader) read(ctx context.Context, shown subjects.Tree) (l look, err error) {
 	page, err := r.ses.Trees(ctx, client.TreeQuery{N: maxTrees})
 	if err != nil {

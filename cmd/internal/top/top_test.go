@@ -264,8 +264,8 @@ func TestScreen(t *testing.T) {
 	s.fits()
 }
 
-// TestQueue: the queue of an agent has the runs of which no worker has taken the
-// call, and not those that a worker has in hand.
+// TestQueue: the queue of an agent has the runs of which no worker has taken
+// the call, and not those that a worker has in hand.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	s := newScreen(t)
@@ -435,8 +435,8 @@ func TestOneReadForAllViews(t *testing.T) {
 	}
 }
 
-// watchRequests counts the requests about workers and about a tree by subject, of
-// the connection that takes answers at subjects below inbox. The returned
+// watchRequests counts the requests about workers and about a tree by subject,
+// of the connection that takes answers at subjects below inbox. The returned
 // function returns the requests since its last call.
 func watchRequests(t *testing.T, url, inbox, tree string) func() map[string]int {
 	t.Helper()
@@ -527,9 +527,9 @@ func newGatedScreen(t *testing.T) (*screen, *gate) {
 	return newScreenOn(t, conns[1]), through
 }
 
-// TestSilentServer: a server that does not answer a look leaves old lists on the
-// screen. After three seconds the screen says so, until an answer comes. A look
-// that takes long is not the silence of the server.
+// TestSilentServer: a server that does not answer a look leaves old lists on
+// the screen. After three seconds the screen says so, until an answer comes. A
+// look that takes long is not the silence of the server.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	s, gate := newGatedScreen(t)

@@ -90,8 +90,8 @@ func (m model) withQuestion(lines []string) []string {
 	return append(slices.Clone(lines[:keep]), box...)
 }
 
-// foot is the last line: the silence of the server, the error of the last look, a
-// note, or the keys.
+// foot is the last line: the silence of the server, the error of the last look,
+// a note, or the keys.
 func (m model) foot() string {
 	stale := m.stale()
 	switch {
