@@ -200,13 +200,15 @@ func (c *cancellations) watch(r subjects.Run, abort context.CancelCauseFunc) (se
 // the trigger waits behind the request, and the answer is stored.
 func (w *Worker) followInterrupts(ctx context.Context) error {
 	space := w.conn.Space()
-	err := w.conn.Watch(ctx, space.Live(space.Interrupts()), func(m bus.Stored) {
-		if at, err := space.Parse(m.Subject); err == nil && at.Kind == subjects.Interrupt && !m.IsAnswer() {
-			w.cancels.interrupt(at.Run)
+	for _, interrupts := range space.Interrupts() {
+		err := w.conn.Watch(ctx, space.Live(interrupts), func(m bus.Stored) {
+			if at, err := space.Parse(m.Subject); err == nil && at.Kind == subjects.Interrupt && !m.IsAnswer() {
+				w.cancels.interrupt(at.Run)
+			}
+		})
+		if err != nil {
+			return err
 		}
-	})
-	if err != nil {
-		return err
 	}
 	<-ctx.Done()
 	return context.Cause(ctx)

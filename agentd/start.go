@@ -232,7 +232,7 @@ func adHocStart(a run.AdHoc) *run.Start {
 	return &run.Start{
 		Model: a.Model, System: tool.AdHocSystem, Temperature: a.Temperature, MaxTokens: a.MaxTokens,
 		SubAgents: a.SubAgents, Served: a.Served, Approve: a.Approve, Delegates: a.Tools,
-		Slash: a.Slash, MaxDepth: subjects.MaxDepth,
+		Approvers: a.Approvers, Slash: a.Slash, MaxDepth: subjects.MaxDepth,
 		Sequential: a.Sequential, Timeout: a.Timeout, Retry: a.Retry, MaxBatch: a.MaxBatch, ChildTurns: a.ChildTurns,
 	}
 }
@@ -271,6 +271,7 @@ func (x *execution) definedStart(ctx context.Context) (*run.Start, subjects.Budg
 		Model: def.Model, System: system, Temperature: def.Params.Temperature, MaxTokens: def.Params.MaxTokens,
 		FailTruncated: def.Params.OnTruncated == configs.FailTruncated,
 		Served:        tools.served, Definitions: tools.definitions, Approve: approvals(def.Approve, tools.served),
+		Approvers:    def.Approvers,
 		AllowedHosts: def.AllowedHosts,
 		SubAgents:    def.SubAgents, Delegates: def.Delegation.Tools(), Slash: def.Delegation.Commands(),
 		MaxDepth: def.MaxDepth(), Sequential: !def.SubAgentsConf.Parallel,

@@ -84,7 +84,7 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (late bool, _ err
 		return false, w.refuseSubmission(ctx, r, run.Failure(run.KindError, keptTooShort, timeout, age, right))
 	}
 	header.Deadline = rootDeadline(w, r, d, timeout)
-	body, err := json.Marshal(run.Input{Task: string(task)})
+	body, err := json.Marshal(run.Input{Task: string(task), By: at.By})
 	if err != nil {
 		return false, err
 	}

@@ -122,6 +122,8 @@ type Conn struct {
 	leases   leases
 	// opened is the origin of AlignedDelay.
 	opened time.Time
+	// by is the user of the connection, zero if the server proves none.
+	by subjects.By
 
 	streams atomic.Pointer[streams]
 	// handles are the library's handles of streams, by the stream's name.
@@ -159,6 +161,7 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 		nc:       nc,
 		log:      log,
 		opened:   time.Now(),
+		by:       byOf(nc, cfg.Space),
 		inflight: requests,
 		leases:   leases{held: map[message]*lease{}},
 	}

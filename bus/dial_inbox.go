@@ -1,11 +1,8 @@
 package bus
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"os"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -44,19 +41,7 @@ func credsName(file string) string {
 	if err != nil {
 		return ""
 	}
-	parts := strings.Split(jwt, ".")
-	if len(parts) != 3 {
-		return ""
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return ""
-	}
-	var claims struct {
-		Name string `json:"name"`
-	}
-	_ = json.Unmarshal(payload, &claims)
-	return claims.Name
+	return claimsOf(jwt).Name
 }
 
 // mayReceive reports whether the user may subscribe to the connection's

@@ -35,8 +35,10 @@ func Forget(ctx context.Context, c *Conn, tree subjects.Tree) error {
 	if err := forgetObjects(ctx, c, tree, bodies); err != nil {
 		return err
 	}
-	if err := purge(ctx, c, sp.Name("SUBMIT"), sp.SubmissionOf(tree)); err != nil {
-		return err
+	for _, filter := range sp.SubmissionOf(tree) {
+		if err := purge(ctx, c, sp.Name("SUBMIT"), filter); err != nil {
+			return err
+		}
 	}
 	for _, filter := range sp.PartsOfTree(tree) {
 		if err := purge(ctx, c, stream, filter); err != nil {
@@ -56,14 +58,20 @@ func bodiesOf(ctx context.Context, c *Conn, tree subjects.Tree) (names map[strin
 	if len(ms) > 0 {
 		last = ms[len(ms)-1].Seq
 	}
-	queued, _, err := c.QueuedSubmission(ctx, c.Space().SubmissionOf(tree))
+	for _, filter := range c.Space().SubmissionOf(tree) {
+		queued, _, err := c.QueuedSubmission(ctx, filter)
+		if err != nil {
+			return nil, 0, err
+		}
+		ms = append(ms, queued)
+	}
 	names = map[string]bool{}
-	for _, m := range append(ms, queued) {
+	for _, m := range ms {
 		if name := m.LargeBody(); name != "" {
 			names[name] = true
 		}
 	}
-	return names, last, err
+	return names, last, nil
 }
 
 // noteForgotten notes on a stream that messages up to a sequence are forgotten.

@@ -77,7 +77,7 @@ func TestLostAnswersAreAskedForAgain(t *testing.T) {
 		"last":  func(ctx context.Context, conn *Conn) error { _, err := conn.LastSeq(ctx, r.Call()); return err },
 		"count": func(ctx context.Context, conn *Conn) error { _, err := count(ctx, conn, r.All()); return err },
 		"queued": func(ctx context.Context, conn *Conn) error {
-			_, _, err := conn.QueuedSubmission(ctx, conn.Space().SubmissionOf(tree))
+			_, _, err := conn.QueuedSubmission(ctx, conn.Space().SubmissionOf(tree)...)
 			return err
 		},
 		"directory": func(ctx context.Context, conn *Conn) error { _, err := conn.Directory(ctx); return err },

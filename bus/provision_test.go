@@ -31,7 +31,7 @@ func TestProvisionedMeansEverythingExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := other.QueuedSubmission(t.Context(), other.Space().SubmissionOf(tree)); err != nil {
+	if _, _, err := other.QueuedSubmission(t.Context(), other.Space().SubmissionOf(tree)...); err != nil {
 		t.Errorf("read of the submissions: %v", err)
 	}
 	if _, err := other.Directory(t.Context()); err != nil {

@@ -33,17 +33,23 @@ func (c Consumers) RemoveAcknowledged(ctx context.Context, cfg ConsumerConfig) e
 	return nil
 }
 
-// QueuedSubmission reads the last submission that the filter matches. Workers
-// remove submissions some time after they have made them calls, so the caller
-// looks for the root's call first. ok is false if there is none. The error is
-// ErrNoStream if there is no stream of submissions.
-func (c *Conn) QueuedSubmission(ctx context.Context, filter string) (m Stored, ok bool, err error) {
-	m, ok, err = c.last(ctx, c.cfg.Space.Name("SUBMIT"), filter)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return m, false, ErrNoStream
-	}
-	if err != nil {
-		return m, false, fmt.Errorf("submission %s: %w", filter, err)
+// QueuedSubmission reads the last submission that each of the filters matches,
+// and returns the oldest of them. Workers remove submissions some time after
+// they have made them calls, so the caller looks for the root's call first. ok
+// is false if there is none. The error is ErrNoStream if there is no stream of
+// submissions.
+func (c *Conn) QueuedSubmission(ctx context.Context, filters ...string) (m Stored, ok bool, err error) {
+	for _, filter := range filters {
+		last, found, err := c.last(ctx, c.cfg.Space.Name("SUBMIT"), filter)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return Stored{}, false, ErrNoStream
+		}
+		if err != nil {
+			return Stored{}, false, fmt.Errorf("submission %s: %w", filter, err)
+		}
+		if found && (!ok || last.Seq < m.Seq) {
+			m, ok = last, true
+		}
 	}
 	return m, ok, nil
 }

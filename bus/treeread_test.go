@@ -92,7 +92,7 @@ func TestTreeReads(t *testing.T) {
 	if all, err = c.ReadByScan(t.Context(), space.TreeOf(tree), 0); err != nil || len(all) != 3 {
 		t.Errorf("by scan: %d messages, %v, want 3", len(all), err)
 	}
-	if m, ok, err := c.QueuedSubmission(t.Context(), space.SubmissionOf(tree)); err != nil || !ok ||
+	if m, ok, err := c.QueuedSubmission(t.Context(), space.SubmissionOf(tree)...); err != nil || !ok ||
 		string(m.Body) != "submission" {
 		t.Errorf("submission: %s, %v, %v", m.Body, ok, err)
 	}

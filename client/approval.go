@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -30,6 +31,9 @@ type HeldTurn struct {
 	// Until is the time at which the agent's on_timeout decides instead. If
 	// it is the run's deadline, the run times out.
 	Until time.Time `json:"until"`
+	// Approvers are the users of which a decision counts. Without any, each
+	// one counts.
+	Approvers subjects.Approvers `json:"approvers,omitempty"`
 }
 
 // ToolCall is one tool call of a held turn.
@@ -94,6 +98,9 @@ func heldTurnOf(r subjects.Run, s run.State) HeldTurn {
 	turn := len(s.Turns)
 	t := s.Turns[turn-1]
 	h := HeldTurn{Run: r, Turn: turn, Reason: t.Why, Text: t.Entry.Answer.Content, Since: t.Time, Until: t.Entry.Timer}
+	if start := s.Start(); start != nil {
+		h.Approvers = start.Approvers
+	}
 	if t.Entry.Approve == "" {
 		h.Supervisor = t.Entry.Review.Agent
 	}
@@ -110,8 +117,8 @@ func heldTurnOf(r subjects.Run, s run.State) HeldTurn {
 // carried out, or no call of it is, and the model reads the reason. Decide sets
 // the turn of an approval without one. The error is ErrUnknownTree,
 // ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or ErrNotHeld if there
-// is nothing to decide, and ErrNoArguments for arguments of a call that takes
-// none.
+// is nothing to decide, ErrNotApprover if the decision would not count, and
+// ErrNoArguments for arguments of a call that takes none.
 func (c *Client) Decide(ctx context.Context, tree subjects.Tree, path subjects.Path, approval run.Approval) error {
 	r, s, err := c.activeState(ctx, tree, path)
 	if err != nil {
@@ -125,6 +132,9 @@ func (c *Client) Decide(ctx context.Context, tree subjects.Tree, path subjects.P
 		if !s.Turns[n-1].Entry.TakesArguments(call) {
 			return fmt.Errorf("%s: call %d of turn %d: %w", describe(r), call, n, ErrNoArguments)
 		}
+	}
+	if by, start := bus.By(c.conn), s.Start(); !start.Counts(by) {
+		return fmt.Errorf("%s: %w: needs %s", describe(r), ErrNotApprover, start.Approvers)
 	}
 	approval.Turn = n
 	return c.writeTo(ctx, r.Approve, approval)

@@ -46,10 +46,15 @@ const (
 	Approved EventKind = "approved"
 	// Denied: no call of a reviewed turn is carried out.
 	Denied EventKind = "denied"
+	// NotCounted: a decision about a held turn does not count, since its
+	// sender is no approver of the agent.
+	NotCounted EventKind = "not counted"
 	// Settled: a person settled the call of a held tool run.
 	Settled EventKind = "settled"
 	// Interrupted: a person stopped the run's work.
 	Interrupted EventKind = "interrupted"
+	// CancelSent: a user that is known sends the cancel message.
+	CancelSent EventKind = "cancel sent"
 	// Cancelled: the run has a cancel message. Its outcome follows.
 	Cancelled EventKind = "cancelled"
 	// ChildEnded: a run below the root has an outcome.
@@ -95,19 +100,26 @@ type Event struct {
 	Outcome run.Outcome
 	// Mail is the message, for MailReceived.
 	Mail run.Mail
-	// Cause says why the run ends, for Cancelled.
+	// Cause says why the run ends, for Cancelled and CancelSent.
 	Cause run.End
 	// Settlement is the person's decision, for Settled.
 	Settlement run.Settlement
-	// Reason says why, for Held, Approved, Denied and Stalled. For TimedOut
+	// Reason says why, for Held, Approved, Denied and Stalled. For
+	// NotCounted it names the approvers. For TimedOut
 	// it is "interrupted" if an interrupt ended the wait.
 	Reason string
 	// Again says, for Stalled, that an earlier event reported the same.
 	// Times in Reason are up to date.
 	Again bool
-	// By names the supervisor or the person behind Held, Approved, Denied
-	// and Settled. It is empty if no person decided on a held turn in time.
+	// By names the supervisor or the person behind Held, Approved, Denied,
+	// NotCounted and Settled. It is empty if no person decided on a held
+	// turn in time. For a Sender it is Sender.String, and otherwise the name
+	// that the person gives.
 	By string
+	// Sender is the user that sent the message, as the server has proven it.
+	// It is zero if the sender is not known. For Called it is the user that
+	// submitted the task, according to the worker that took it.
+	Sender subjects.By
 	// Progress is the worker's report, for a live event.
 	Progress run.Progress
 }

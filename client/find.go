@@ -30,7 +30,7 @@ func (c *Client) lookup(ctx context.Context, tree subjects.Tree) (found, error) 
 		return f, err
 	}
 	space := c.conn.Space()
-	m, queued, err := c.conn.QueuedSubmission(ctx, space.SubmissionOf(tree))
+	m, queued, err := c.conn.QueuedSubmission(ctx, space.SubmissionOf(tree)...)
 	if err != nil {
 		return found{}, err
 	}
@@ -198,6 +198,6 @@ func (c *Client) Queued(ctx context.Context, tree subjects.Tree) (bool, error) {
 	if err != nil || !f.root.Agent.IsZero() {
 		return false, err
 	}
-	_, ok, err := c.conn.QueuedSubmission(ctx, c.conn.Space().SubmissionOf(tree))
+	_, ok, err := c.conn.QueuedSubmission(ctx, c.conn.Space().SubmissionOf(tree)...)
 	return ok, err
 }

@@ -2,6 +2,8 @@ package client
 
 import (
 	"cmp"
+	"strconv"
+	"strings"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/subjects"
@@ -51,7 +53,7 @@ func (f *Fold) Apply(at subjects.Address, m run.Meta, message run.Event) []Event
 	}
 	f.runs[at.Run.Path] = known
 
-	e := Event{Run: at.Run, Seq: m.Seq, Time: m.Time, State: known.state}
+	e := Event{Run: at.Run, Seq: m.Seq, Time: m.Time, State: known.state, Sender: at.By}
 	decided := e
 	var events []Event
 	if f.describe(&e, at, before, message) {
@@ -68,7 +70,7 @@ func (f *Fold) Apply(at subjects.Address, m run.Meta, message run.Event) []Event
 func (f *Fold) describe(e *Event, at subjects.Address, before run.State, message run.Event) bool {
 	switch m := message.(type) {
 	case run.Called:
-		e.Kind, e.Input = Called, m.Input
+		e.Kind, e.Input, e.Sender = Called, m.Input, m.By
 		return before.CalledAt.IsZero()
 	case run.Answered:
 		e.Kind = Answered
@@ -100,8 +102,18 @@ func (f *Fold) describe(e *Event, at subjects.Address, before run.State, message
 		e.Reason = m.Entry.End.Text
 		return e.State.Phase == run.Held
 	case run.Settled:
-		e.Kind, e.Settlement, e.By = Settled, m.Settlement, cmp.Or(m.By, DefaultName)
+		e.Kind, e.Settlement, e.By = Settled, m.Settlement, personOf(e.Sender, m.By)
 		return before.Phase == run.Held && e.State.Phase != run.Held
+	case run.Approved:
+		// One that counts is told as the decision on the turn.
+		start := before.Start()
+		e.Kind, e.By, e.Turn = NotCounted, personOf(e.Sender, m.By), len(before.Turns)
+		if start != nil {
+			e.Reason = "needs " + start.Approvers.String()
+		}
+		return m.Decides(before) && !start.Counts(e.Sender)
+	case run.CancelSent:
+		e.Kind, e.Cause = CancelSent, m.End
 	case run.Cancelled:
 		e.Kind, e.Cause = Cancelled, m.End
 	case run.OutcomeStored:
@@ -110,7 +122,7 @@ func (f *Fold) describe(e *Event, at subjects.Address, before run.State, message
 		e.Worker = m.Outcome.Worker
 		f.runs[at.Run.Path] = knownRun{at.Run, endedState(m.Outcome)}
 		return !before.OutcomeStored
-	case run.Ended, run.Approved, run.Returned: // the event that follows tells more
+	case run.Ended, run.Returned: // the event that follows tells more
 		return false
 	}
 	return true
@@ -183,13 +195,28 @@ func decide(e *Event, before run.State, message run.Event) bool {
 	}
 	switch m := message.(type) { //nolint:gochecksumtype // for any other message the supervisor decided
 	case run.Approved:
-		e.By, e.Reason = cmp.Or(m.By, DefaultName), m.Reason
+		e.By, e.Reason = personOf(e.Sender, m.By), m.Reason
 	case run.TimedOut:
 		if was == Held {
 			e.By, e.Reason = "", "no person decided in time"
 		}
 	}
 	return true
+}
+
+// personOf names the sender of a decision: the user that the server has proven
+// or, for a sender that is not known, the name that the decision gives.
+func personOf(sender subjects.By, name string) string {
+	return cmp.Or(sender.String(), Claimed(name), DefaultName)
+}
+
+// Claimed returns a name that the author of a message gives, for people. A name
+// that could look like a proven one, as in "alice (operator)", is quoted.
+func Claimed(name string) string {
+	if strings.ContainsRune(name, '(') {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 // reviewResult returns Held, Approved or Denied for a run with a reviewed last

@@ -224,8 +224,8 @@ func (t *tail) readNew(ctx context.Context) (ms []bus.Stored, err error) {
 }
 
 // begin places the tail before the root's call, if there is one. It returns a
-// cancel message that was stored before the call. No other message before the
-// call belongs to the tree.
+// cancel message that was stored before the call, and the records of its
+// senders. No other message before the call belongs to the tree.
 func (t *tail) begin(ctx context.Context) ([]bus.Stored, error) {
 	call, called, err := t.c.conn.First(ctx, t.root.Call())
 	if err != nil || !called {
@@ -237,10 +237,12 @@ func (t *tail) begin(ctx context.Context) ([]bus.Stored, error) {
 	}
 	t.called = true
 	t.seq = call.Seq - 1
-	if cancelled && cancel.Seq < call.Seq {
-		return []bus.Stored{cancel}, nil
+	if !cancelled || cancel.Seq >= call.Seq {
+		return nil, nil
 	}
-	return nil, nil
+	records, err := t.c.conn.LastPerSubject(ctx, t.root.CancelSenders())
+	before := slices.DeleteFunc(append(records, cancel), func(m bus.Stored) bool { return m.Seq >= call.Seq })
+	return bus.InOrder(before), err
 }
 
 // wait returns when there may be something to read. Meanwhile it passes live

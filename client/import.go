@@ -111,7 +111,7 @@ func survey(file io.Reader) (all []surveyed, _ error) {
 // stored. The error is ErrExists for any other tree that is there.
 func resumed(ctx context.Context, c *Client, t surveyed) ([]bus.Stored, error) {
 	space := c.conn.Space()
-	_, queued, err := c.conn.QueuedSubmission(ctx, space.SubmissionOf(t.id))
+	_, queued, err := c.conn.QueuedSubmission(ctx, space.SubmissionOf(t.id)...)
 	if err != nil {
 		return nil, err
 	}

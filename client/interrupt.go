@@ -22,8 +22,8 @@ func (c *Client) Interrupt(ctx context.Context, tree subjects.Tree, path subject
 	return c.writeTo(ctx, r.Interrupt, struct{}{})
 }
 
-// writeTo stores a message, as JSON, to a run under a new key. Subject returns
-// the subject for a key.
+// writeTo stores a message, as JSON, to a run under a new key, with the user of
+// the connection as its sender. Subject returns the subject for a key.
 func (c *Client) writeTo(ctx context.Context, subject func(subjects.Key) string, message any) error {
 	body, err := json.Marshal(message)
 	if err != nil {
@@ -33,9 +33,10 @@ func (c *Client) writeTo(ctx context.Context, subject func(subjects.Key) string,
 	if err != nil {
 		return err
 	}
+	signed := bus.By(c.conn).On(subject(k))
 	_, err = c.conn.Write(ctx, bus.Message{
-		Subject: subject(k), Header: [][2]string{{subjects.HeaderSchema, subjects.Schema}}, Body: body,
-		Fence: bus.After(subject(k), 0),
+		Subject: signed, Header: [][2]string{{subjects.HeaderSchema, subjects.Schema}}, Body: body,
+		Fence: bus.After(signed, 0),
 	})
 	return err
 }

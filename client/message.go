@@ -56,10 +56,14 @@ type Message struct {
 	From string `json:"from,omitzero"`
 	// Name is the agent or the tool of a result.
 	Name string `json:"name,omitzero"`
+	// By is the user that sent the message, as the server has proven it, and
+	// for a task the user that submitted it. It is left out if the sender is
+	// not known.
+	By subjects.By `json:"by,omitzero"`
 	// Idle marks mail by which a fork says that it is idle.
 	Idle bool `json:"idle,omitzero"`
-	// Decision is held, approved, denied or settled, for a verdict that has
-	// taken effect.
+	// Decision is held, approved, denied, settled or not counted. It is empty
+	// for a verdict that has not taken effect.
 	Decision EventKind `json:"decision,omitzero"`
 	// Failed says that a result is an error, and Kind of which kind.
 	Failed bool     `json:"failed,omitzero"`
@@ -111,7 +115,7 @@ func (c *Conversations) Messages(e Event) []Message {
 }
 
 func messages(e Event) []Message {
-	m := Message{Run: e.Run, Seq: e.Seq, Time: e.Time, Turn: e.Turn, Worker: e.Worker}
+	m := Message{Run: e.Run, Seq: e.Seq, Time: e.Time, Turn: e.Turn, Worker: e.Worker, By: e.Sender}
 	switch e.Kind {
 	case Called:
 		m.Role, m.Text = RoleTask, e.Input.Task
@@ -142,14 +146,17 @@ func messages(e Event) []Message {
 	case MailReceived:
 		m.Role, m.From, m.Text, m.Idle = RoleMail, e.Mail.From, e.Mail.Text, e.Mail.Idle
 		return []Message{m}
-	case Held, Approved, Denied, Settled:
+	case Held, Approved, Denied, NotCounted, Settled:
 		m.Role, m.From, m.Text, m.Decision = RoleVerdict, e.By, e.Reason, e.Kind
 		if e.Kind == Settled {
 			m.Text = cmp.Or(e.Settlement.Text, string(e.Settlement.As))
 		}
 		return []Message{m}
-	case TimedOut, Interrupted, Cancelled:
+	case TimedOut, Interrupted, Cancelled, CancelSent:
 		m.Role, m.Text = RoleNote, string(e.Kind)
+		if !e.Sender.IsZero() {
+			m.Text += " by " + e.Sender.String()
+		}
 		if reason := cmp.Or(e.Cause.Text, e.Reason); reason != "" {
 			m.Text += ": " + reason
 		}

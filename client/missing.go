@@ -78,7 +78,7 @@ func (m *missing) look(ctx context.Context) error {
 		return nil
 	}
 	if !m.begun.Load() {
-		submission, ok, err := conn.QueuedSubmission(ctx, space.Submit(m.root.Agent, m.root.Tree))
+		submission, ok, err := conn.QueuedSubmission(ctx, m.root.AnySubmit()...)
 		if err != nil && !errors.Is(err, bus.ErrNoStream) {
 			return err
 		}

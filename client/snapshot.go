@@ -109,8 +109,9 @@ func readSnapshot(ctx context.Context, c *Client, f found) (*Snapshot, error) {
 	}
 	t := &tail{c: c, root: f.root, fn: func(e Event) { s.Events = append(s.Events, e) }}
 	for _, m := range ms {
-		// Only a cancel message counts before the root's call.
-		if m.Seq < f.call && m.Subject != f.root.Cancel() {
+		// Only a cancel message counts before the root's call, and the record
+		// of its sender.
+		if m.Seq < f.call && !f.root.Cancels(m.Subject) {
 			continue
 		}
 		if err := t.apply(ctx, m); err != nil {
@@ -126,7 +127,7 @@ func readSnapshot(ctx context.Context, c *Client, f found) (*Snapshot, error) {
 
 // readQueued completes the snapshot of a tree without a root.
 func readQueued(ctx context.Context, c *Client, s *Snapshot) error {
-	m, ok, err := c.conn.QueuedSubmission(ctx, s.Root.Space.SubmissionOf(s.Root.Tree))
+	m, ok, err := c.conn.QueuedSubmission(ctx, s.Root.Space.SubmissionOf(s.Root.Tree)...)
 	s.Queued, s.Since = ok, m.Time.Add(c.toLocalClock())
 	return err
 }

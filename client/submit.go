@@ -65,7 +65,7 @@ func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 		}
 		return t.ID, fmt.Errorf("submit: %w", err)
 	}
-	m := bus.Message{Subject: c.conn.Space().Submit(t.Agent, t.ID), Body: []byte(t.Text)}
+	m := bus.Message{Subject: bus.By(c.conn).On(c.conn.Space().Submit(t.Agent, t.ID)), Body: []byte(t.Text)}
 	if t.Timeout > 0 {
 		// Workers of an earlier version know a deadline alone. It is a time
 		// of the server's clock, whatever this machine's clock says.
@@ -140,7 +140,8 @@ func readTask(ctx context.Context, c *Client, t Task, f found) (m bus.Stored, te
 		m, call, ok, err := c.readCall(ctx, f.root)
 		return m, call.Task, ok && call.Malformed == nil, err
 	}
-	m, ok, err = c.conn.QueuedSubmission(ctx, c.conn.Space().Submit(t.Agent, t.ID))
+	root := c.conn.Space().Run(t.Agent, t.ID, subjects.Root)
+	m, ok, err = c.conn.QueuedSubmission(ctx, root.AnySubmit()...)
 	if err != nil || !ok {
 		return m, "", false, err
 	}

@@ -50,7 +50,7 @@ var allowedImports = map[string][]string{
 		"golang.org/x/...",
 	},
 	"bus/busbench":       {"bus", "github.com/nats-io/..."},
-	"bus/auth":           {"internal/roles", "github.com/nats-io/..."},
+	"bus/auth":           {"internal/roles", "subjects", "github.com/nats-io/..."},
 	"internal/roles":     {"subjects"},
 	"internal/bustest":   {"github.com/nats-io/nats.go"}, // for tests
 	"internal/testbus":   {"bus"},                        // for tests

@@ -41,6 +41,9 @@ type Agent struct {
 	Servers []Toolset
 	// Approve are the tools that a person approves before they are used.
 	Approve []string
+	// Approvers are the users of which a decision about a held turn counts.
+	// Without any, the decision of each person counts.
+	Approvers subjects.Approvers
 	// AllowedHosts are the hosts that url_fetch may ask. An empty list
 	// allows every public host.
 	AllowedHosts []string
@@ -256,6 +259,7 @@ func fields(a *Agent, tools map[string]*ToolConfig) map[string]any {
 		"retry.max":          (*duration)(&a.Retry.Max),
 
 		"approve.tools": &a.Approve,
+		"approve.by":    (*[]string)(&a.Approvers),
 
 		"artifacts.max_result": &a.Artifacts.MaxResult,
 

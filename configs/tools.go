@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/axebus/axe/subjects"
 )
 
 // builtinTools are the names of the built-in tools.
@@ -104,6 +106,11 @@ func checkTools(a Agent) *Error {
 	for _, name := range a.Approve {
 		if !approvable(a, name) {
 			return invalid("approve.tools", fmt.Sprintf("%q is not in tools", name))
+		}
+	}
+	for _, entry := range a.Approvers {
+		if subjects.ParseApprover(entry) != nil {
+			return invalid("approve.by", fmt.Sprintf(`must be some of "user:NAME" and "role:NAME", got %q`, entry))
 		}
 	}
 	for _, name := range builtinTools {

@@ -37,6 +37,9 @@ const (
 	// Other is in.<kind>.<key> with a kind that this version does not know.
 	Other
 	Cancel
+	// CancelBy is cancel.by.<role>.<user>: the record of the user that sends
+	// the cancel message. The record itself cancels nothing.
+	CancelBy
 	Result
 	Progress
 )
@@ -55,6 +58,9 @@ type Address struct {
 	Index int
 	// Key is set for Mail, Interrupt, Approve, Settle and Returned.
 	Key Key
+	// By is the sender, for a Submission, Mail, Interrupt, Approve, Settle
+	// and CancelBy. It is zero if the subject has none.
+	By By
 }
 
 // Parse parses the subject of a submission, of a run's message, of a result or
@@ -64,17 +70,20 @@ type Address struct {
 func (s Space) Parse(subject string) (Address, error) {
 	rest, p, ok := s.unprefixed(subject)
 	rest, live := strings.CutPrefix(rest, "live.")
-	tok := strings.Split(rest, ".")
+	tok, by, err := cutBy(strings.Split(rest, "."))
 	stored := !live && tok[0] != "submit"
 	a, known := parseKind(tok, live)
-	if !ok || !known || stored != (p >= 0) && s.parts > 0 {
+	if !by.IsZero() {
+		a.By = by
+		a.Kind, known = signed[a.Kind]
+	}
+	if err != nil || !ok || !known || stored != (p >= 0) && s.parts > 0 {
 		return Address{}, malformed(subject)
 	}
 	path := Root.s
 	if len(tok) > 3 {
 		path = tok[3]
 	}
-	var err error
 	if a.Run, err = s.parseRun(tok[1], tok[2], path, p); err != nil {
 		return Address{}, err
 	}

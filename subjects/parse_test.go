@@ -14,7 +14,7 @@ import (
 func build(s Space, a Address) string {
 	switch a.Kind {
 	case Submission:
-		return s.Submit(a.Run.Agent, a.Run.Tree)
+		return a.By.On(s.Submit(a.Run.Agent, a.Run.Tree))
 	case Call:
 		return a.Run.Call()
 	case Tool:
@@ -28,13 +28,13 @@ func build(s Space, a Address) string {
 	case Due:
 		return a.Run.Due(a.Turn)
 	case Mail:
-		return a.Run.Mail(a.Key)
+		return a.By.On(a.Run.Mail(a.Key))
 	case Interrupt:
-		return a.Run.Interrupt(a.Key)
+		return a.By.On(a.Run.Interrupt(a.Key))
 	case Approve:
-		return a.Run.Approve(a.Key)
+		return a.By.On(a.Run.Approve(a.Key))
 	case Settle:
-		return a.Run.Settle(a.Key)
+		return a.By.On(a.Run.Settle(a.Key))
 	case Returned:
 		return a.Run.Returned(a.Key)
 	case Cancel:
@@ -43,9 +43,24 @@ func build(s Space, a Address) string {
 		return s.Result(a.Run.Agent, a.Run.Tree)
 	case Progress:
 		return a.Run.Progress()
+	case CancelBy:
+		return a.By.On(a.Run.Cancel())
 	case Other:
 	}
 	return ""
+}
+
+// drawBy draws a user, or none.
+func drawBy(t *rapid.T, none bool) By {
+	if none && rapid.Bool().Draw(t, "unknown") {
+		return By{}
+	}
+	name := rapid.StringMatching(`[A-Za-z0-9_-]{1,64}|by`)
+	b, err := ParseBy(name.Draw(t, "role"), name.Draw(t, "user"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // TestParseInvertsBuild: every built subject parses to its parts, and so does
@@ -73,8 +88,12 @@ func TestParseInvertsBuild(t *testing.T) {
 		case Returned:
 			want.Key = ReturnKey(rapid.Uint64Min(1).Draw(t, "seq"), rapid.IntRange(1, 999_999_999).Draw(t, "delivery"))
 		case Mail, Interrupt, Approve, Settle:
-			want.Key = drawKey(t, p)
-		case Submission, Result:
+			want.Key, want.By = drawKey(t, p), drawBy(t, true)
+		case Submission:
+			want.Run.Path, want.By = Root, drawBy(t, true)
+		case CancelBy:
+			want.By = drawBy(t, false)
+		case Result:
 			want.Run.Path = Root
 		case Other:
 			t.Skip()
@@ -113,6 +132,13 @@ func TestParseRefuses(t *testing.T) {
 		"axe.submit.a", "axe.submit.a.T.x", "axe.result.a", "axe.result.a.T.r", "axe.timer.a.T.r.1", "axe.dead.a.T.r",
 		"axe.live", "axe.live.", "axe.live.live.run.a.T.r.call", "axe.part.a.T.r",
 		"axe.live.part.a.T", "axe.live.part.a.T.r.x",
+		"axe.run.a.T.r.call.by.operator.alice", "axe.run.a.T.r.log.by.operator.alice",
+		"axe.run.a.T.r.in.1.0.by.operator.alice", "axe.run.a.T.r.in.timer.1.by.operator.alice",
+		"axe.run.a.T.r.in.returned.1-1.by.operator.alice", "axe.run.a.T.r.due.1.by.operator.alice",
+		"axe.result.a.T.by.operator.alice", "axe.live.part.a.T.r.by.operator.alice",
+		"axe.submit.a.T.by.operator", "axe.submit.a.T.by.operator.alice.x", "axe.submit.a.T.by.operator.",
+		"axe.submit.a.T.by.*.alice", "axe.submit.a.T.By.operator.alice", "axe.run.a.T.r.cancel.by.operator.al ice",
+		"axe.run.a.T.r.cancel.by.operator", "axe.run.a.T.r.in.mail.k.by..alice", "axe.run.a.T.r.in.by.operator.alice",
 	} {
 		if a, err := (Space{}).Parse(subject); !errors.Is(err, ErrToken) || a != (Address{}) {
 			t.Errorf("%q parses to %+v, error %v, want one that wraps ErrToken", subject, a, err)

@@ -39,6 +39,9 @@ func (r Run) Result() string { return r.Space.Result(r.Agent, r.Tree) }
 // Submit is the subject of the submission of the run's tree.
 func (r Run) Submit() string { return r.Space.Submit(r.Agent, r.Tree) }
 
+// AnySubmit match the submission of the run's tree, of any sender.
+func (r Run) AnySubmit() []string { return []string{r.Submit(), anyBy.On(r.Submit())} }
+
 // Tally is the subject of the tally of the run.
 func (r Run) Tally() string { return r.Space.Tally(r.Tree, r.Path) }
 

@@ -98,8 +98,8 @@ func (s Space) ResultOf(t Tree) string { return s.of(t, "result", "*", t.s) }
 // TreeOf matches every message of a tree's runs.
 func (s Space) TreeOf(t Tree) string { return s.of(t, "run", "*", t.s, ">") }
 
-// SubmissionOf matches the submission of a tree, to any agent.
-func (s Space) SubmissionOf(t Tree) string { return s.join("submit", "*", t.s) }
+// SubmissionOf match the submission of a tree, to any agent, of any sender.
+func (s Space) SubmissionOf(t Tree) []string { return s.Run(Agent{anyToken}, t, Root).AnySubmit() }
 
 // PartsOf matches the progress of all runs of a tree.
 func (s Space) PartsOf(t Tree) string { return s.join("live", "part", "*", t.s, "*") }
@@ -148,24 +148,28 @@ func orAny(a Agent) string {
 }
 
 // Inbound matches the messages of work under way at one agent: all messages to
-// its runs, with cancel messages, and the calls of its tools.
+// its runs, of any sender, with cancel messages, and the calls of its tools.
 func (s Space) Inbound(a Agent) []string {
+	in := s.any("run", a.s, "*", "*", "in", "*", "*")
 	return []string{
-		s.any("run", a.s, "*", "*", "in", "*", "*"), s.any("run", a.s, "*", "*", "cancel"),
+		in, anyBy.On(in), s.any("run", a.s, "*", "*", "cancel"),
 		s.any("run", a.s, "*", "*", "tool"),
 	}
 }
 
 // Triggers matches all calls and all messages to runs, of all agents.
 func (s Space) Triggers() []string {
+	in := s.any("run", "*", "*", "*", "in", "*", "*")
 	return []string{
-		s.any("run", "*", "*", "*", "call"), s.any("run", "*", "*", "*", "tool"),
-		s.any("run", "*", "*", "*", "in", "*", "*"), s.Cancels(),
+		s.any("run", "*", "*", "*", "call"), s.any("run", "*", "*", "*", "tool"), in, anyBy.On(in), s.Cancels(),
 	}
 }
 
-// Interrupts matches every interrupt.
-func (s Space) Interrupts() string { return s.any("run", "*", "*", "*", "in", "interrupt", "*") }
+// Interrupts match every interrupt, of any sender.
+func (s Space) Interrupts() []string {
+	in := s.any("run", "*", "*", "*", "in", "interrupt", "*")
+	return []string{in, anyBy.On(in)}
+}
 
 // RootEnds matches the messages that end a root also while no worker serves its
 // agent: its deadline and its cancel message.
@@ -235,8 +239,19 @@ func (r Run) ToolCall() string { return r.join("run", "tool") }
 // Log is the subject of the run's own record.
 func (r Run) Log() string { return r.join("run", "log") }
 
-// Cancel is the subject of the run's cancel message.
+// Cancel is the subject of the run's cancel message. By.On(Cancel()) is that of
+// the record of its sender.
 func (r Run) Cancel() string { return r.join("run", "cancel") }
+
+// Cancels reports whether a subject is that of the cancel message, or of a
+// record of its sender.
+func (r Run) Cancels(subject string) bool {
+	a, err := r.Space.Parse(subject)
+	return err == nil && a.Run == r && (a.Kind == Cancel || a.Kind == CancelBy)
+}
+
+// CancelSenders matches the records of the senders of the cancel message.
+func (r Run) CancelSenders() string { return anyBy.On(r.Cancel()) }
 
 // Reply is the reply subject of the index-th call of a turn.
 func (r Run) Reply(turn, index int) string {

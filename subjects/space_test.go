@@ -61,7 +61,12 @@ func TestSubjects(t *testing.T) {
 		{s.Result(a, id), "axe.result.lead.T1"},
 		{s.ResultOf(id), "axe.result.*.T1"},
 		{s.TreeOf(id), "axe.run.*.T1.>"},
-		{s.SubmissionOf(id), "axe.submit.*.T1"},
+		{strings.Join(s.SubmissionOf(id), " "), "axe.submit.*.T1 axe.submit.*.T1.by.*.*"},
+		{strings.Join(r.AnySubmit(), " "), "axe.submit.lead.T1 axe.submit.lead.T1.by.*.*"},
+		{
+			strings.Join(s.Interrupts(), " "),
+			"axe.run.*.*.*.in.interrupt.* axe.run.*.*.*.in.interrupt.*.by.*.*",
+		},
 		{s.PartsOf(id), "axe.live.part.*.T1.*"},
 		{
 			strings.Join(s.PartsOfTree(id), " "),
@@ -91,7 +96,10 @@ func TestSubjects(t *testing.T) {
 			t.Errorf("got %s, want %s", test.got, test.want)
 		}
 	}
-	inbound := []string{"axe.run.lead.*.*.in.*.*", "axe.run.lead.*.*.cancel", "axe.run.lead.*.*.tool"}
+	inbound := []string{
+		"axe.run.lead.*.*.in.*.*", "axe.run.lead.*.*.in.*.*.by.*.*", "axe.run.lead.*.*.cancel",
+		"axe.run.lead.*.*.tool",
+	}
 	if diff := cmp.Diff(inbound, s.Inbound(a)); diff != "" {
 		t.Errorf("inbound (-want +got):\n%s", diff)
 	}

@@ -17,6 +17,7 @@
 //	axe.run.<agent>.<tree>.<path>.in.returned.<key>  a worker's return
 //	axe.run.<agent>.<tree>.<path>.due.<turn>         a turn's timer that fired
 //	axe.run.<agent>.<tree>.<path>.cancel             the cancel message
+//	axe.run.….cancel.by.<role>.<user>                its sender
 //	axe.result.<agent>.<tree>                        the root's outcome
 //	axe.timer.<agent>.<tree>.<path>.<turn>           a timer
 //	axe.tally.<tree>.<path>                          the tally of a scope
@@ -25,6 +26,9 @@
 //	axe.live.part.<agent>.<tree>.<path>              progress, not stored
 //	axe.worker.<worker>                              requests to a worker
 //	axe.read.<tree>.…                                reads of one tree
+//
+// Submissions, and messages of people to a run, may end with the user that sent
+// them: axe.submit.<agent>.<id>.by.<role>.<user> (By).
 //
 // The first token is configurable (Space). If trees are spread over several
 // streams (Space.Spread), the number of the tree's partition follows the first

@@ -26,7 +26,7 @@ import (
 // The outcome of the run itself is at its reply subject. For a child that is an
 // address of its parent, where it decodes as Replied.
 func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
-	m.Time = m.Time.Add(m.Shift)
+	m.Time, m.Sender = m.Time.Add(m.Shift), at.By
 	if m.Answer && at.Kind == subjects.Log {
 		return nil, fmt.Errorf("%w: log message %d is an answer of the server to a read", ErrCorrupt, m.Seq)
 	}
@@ -53,7 +53,7 @@ func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
 		if err != nil {
 			return nil, nil //nolint:nilerr // a message that says nothing is ignored
 		}
-		mail.Seq, mail.Key = m.Seq, at.Key.String()
+		mail.Seq, mail.Key, mail.Sender = m.Seq, at.Key.String(), m.Sender
 		return Mailed{m, mail}, nil
 	case subjects.Approve:
 		a, err := DecodeApproval(body)
@@ -75,6 +75,8 @@ func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
 		return TimedOut{Meta: m, Turn: at.Turn}, nil
 	case subjects.Cancel:
 		return Cancelled{m, endOf(body)}, nil
+	case subjects.CancelBy:
+		return CancelSent{m, endOf(body)}, nil
 	case subjects.Submission, subjects.Due, subjects.Other, subjects.Progress:
 	}
 	return nil, nil

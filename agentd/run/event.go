@@ -31,6 +31,9 @@ type Meta struct {
 	// Answer says that the message is an answer of the server to a request
 	// for a read (bus.Stored.IsAnswer). It is no message to the run.
 	Answer bool
+	// Sender is the user that sent the message, as the server has proven
+	// it. It is zero if the sender is not known.
+	Sender subjects.By
 }
 
 func (m Meta) meta() Meta { return m }
@@ -146,6 +149,13 @@ type Cancelled struct {
 	End End
 }
 
+// CancelSent is the record of the user that sends the cancel message. It
+// changes nothing: the cancel message follows.
+type CancelSent struct {
+	Meta
+	End End
+}
+
 // OutcomeStored is the run's own outcome, found at its reply subject. That is
 // not one of the run's subjects, so the event may be applied at any time.
 type OutcomeStored struct {
@@ -170,4 +180,5 @@ func (Approved) event()             {}
 func (Interrupted) event()          {}
 func (Returned) event()             {}
 func (Cancelled) event()            {}
+func (CancelSent) event()           {}
 func (OutcomeStored) event()        {}

@@ -29,6 +29,9 @@ type Input struct {
 	AllowedHosts []string `json:"allowed_hosts,omitempty"`
 	// Tool is set for a tool run.
 	Tool *ToolInput `json:"tool,omitempty"`
+	// By is the user that submitted the task of a root, zero if it is not
+	// known. The worker that took the submission has written it.
+	By subjects.By `json:"by,omitzero"`
 	// Review marks a supervisor's run: its task is to review a turn.
 	Review bool `json:"review,omitzero"`
 	// Supervision is the caller's supervision.
@@ -98,15 +101,17 @@ type AdHoc struct {
 	MaxTokens   int      `json:"max_tokens,omitzero"`
 	SubAgents   []string `json:"sub_agents,omitempty"`
 	// Tools names the tools that the run may use.
-	Tools      []string      `json:"tools,omitempty"`
-	Served     []ServedTool  `json:"served,omitempty"`
-	Approve    []string      `json:"approve,omitempty"`
-	Slash      []string      `json:"slash,omitempty"`
-	Sequential bool          `json:"sequential,omitzero"`
-	Timeout    time.Duration `json:"timeout_ns,omitzero"`
-	MaxBatch   int           `json:"max_batch,omitzero"`
-	ChildTurns int           `json:"child_turns,omitzero"`
-	Retry      *Retry        `json:"retry,omitempty"`
+	Tools   []string     `json:"tools,omitempty"`
+	Served  []ServedTool `json:"served,omitempty"`
+	Approve []string     `json:"approve,omitempty"`
+	// Approvers are those of Start.
+	Approvers  subjects.Approvers `json:"approvers,omitempty"`
+	Slash      []string           `json:"slash,omitempty"`
+	Sequential bool               `json:"sequential,omitzero"`
+	Timeout    time.Duration      `json:"timeout_ns,omitzero"`
+	MaxBatch   int                `json:"max_batch,omitzero"`
+	ChildTurns int                `json:"child_turns,omitzero"`
+	Retry      *Retry             `json:"retry,omitempty"`
 }
 
 // InputFor returns the body of a call: everything that the child gets from its
@@ -144,7 +149,7 @@ func (s *Start) InputFor(c Call) Input {
 		in.Spawned.AdHoc = &AdHoc{
 			Model: s.Model, Temperature: s.Temperature, MaxTokens: s.MaxTokens, SubAgents: s.SubAgents,
 			Tools: provider.ToolNames(s.Tools), Served: s.Served, Approve: s.Approve,
-			Slash: s.Slash, Sequential: s.Sequential,
+			Approvers: s.Approvers, Slash: s.Slash, Sequential: s.Sequential,
 			Timeout: s.Timeout, MaxBatch: s.MaxBatch, ChildTurns: s.ChildTurns, Retry: s.Retry,
 		}
 	}

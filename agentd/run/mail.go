@@ -16,6 +16,8 @@ type Mail struct {
 	Seq uint64 `json:"-"`
 	// Key is the last token of the message's subject.
 	Key string `json:"-"`
+	// Sender is the user that sent the message, zero if it is not known.
+	Sender subjects.By `json:"-"`
 	// From is the path of the run that wrote the message, or the name of a
 	// person. A person's name is no path.
 	From string `json:"from"`

@@ -160,6 +160,9 @@ type Turn struct {
 	Verdict *Outcome
 	// Why says why the turn is held or was withheld.
 	Why string
+	// Decider is the user that decided on the turn while it was held. It is
+	// zero if no person did, and for a person that is not known.
+	Decider subjects.By
 
 	stage stage
 	// interruptedAt is the sequence of the interrupt that made the run idle
@@ -314,7 +317,7 @@ func (s State) apply(e Event) (State, error) {
 	case TimedOut:
 		return s.timedOut(e), nil
 	case Mailed:
-		e.Mail.Seq = e.Meta.Seq
+		e.Mail.Seq, e.Mail.Sender = e.Meta.Seq, e.Meta.Sender
 		return s.mailed(e.Mail), nil
 	case AnsweredWithoutCalls:
 		return s.answeredWithoutCalls(e)
@@ -329,6 +332,8 @@ func (s State) apply(e Event) (State, error) {
 		return s, nil
 	case Cancelled:
 		return s.cancel(e), nil
+	case CancelSent:
+		return s, nil
 	case OutcomeStored:
 		return s.conclude(e), nil
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/axebus/axe/subjects"
 )
 
 // Mode says how closely a run is supervised. A higher mode is closer.
@@ -207,21 +209,34 @@ func hold(s State, owner uint64, until time.Time, why string) State {
 	return s
 }
 
-// approved folds a person's decision. An approval that has arguments for a call
-// that takes none does nothing: the person did not mean this turn.
+// Decides reports whether the decision is about the turn that a run holds. Its
+// sender may still be one that does not count.
+func (e Approved) Decides(s State) bool {
+	return s.Phase == Held && s.Hold == nil && (e.Turn == 0 || e.Turn == len(s.Turns))
+}
+
+// Counts reports whether the decision of a user about a held turn counts. It
+// does unless the agent has approvers, and the user is none of them.
+func (s *Start) Counts(sender subjects.By) bool { return s == nil || s.Approvers.Names(sender) }
+
+// approved folds a person's decision. It does nothing if the agent has
+// approvers, and the sender is none of them. An approval that has arguments for
+// a call that takes none does nothing either: the person did not mean this
+// turn.
 func (s State) approved(e Approved) State {
-	if s.Phase != Held || s.Hold != nil || e.Turn != 0 && e.Turn != len(s.Turns) {
+	if !e.Decides(s) || !s.Start().Counts(e.Sender) {
 		return s
 	}
+	decided := s.edit(func(t *Turn) { t.Decider = e.Sender })
 	if !e.Approve {
-		return s.withhold(e.Seq, refusal(textDenied(e.Reason)))
+		return decided.withhold(e.Seq, refusal(textDenied(e.Reason)))
 	}
 	for call := range e.Arguments {
 		if !s.Turns.last().Entry.TakesArguments(call) {
 			return s
 		}
 	}
-	return s.edit(func(t *Turn) { t.Entry.Calls = withArguments(t.Entry.Calls, e.Arguments) }).carryOut(e.Meta)
+	return decided.edit(func(t *Turn) { t.Entry.Calls = withArguments(t.Entry.Calls, e.Arguments) }).carryOut(e.Meta)
 }
 
 // TakesArguments reports whether a person who approves of the turn may give the

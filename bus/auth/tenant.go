@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/axebus/axe/internal/roles"
+	"github.com/axebus/axe/subjects"
 )
 
 // Limits are the most that an account may use.
@@ -269,7 +270,11 @@ func (t *tenant) sign(operator nkeys.KeyPair, most Limits) (err error) {
 func (t *tenant) offered() (all []string) {
 	for _, u := range t.users {
 		if u.Role == roles.Submitter {
-			all = append(all, u.Publish...)
+			for _, s := range u.Publish {
+				// Users that are added later need no other
+				// account.
+				all = append(all, subjects.AnyUser(s))
+			}
 		}
 	}
 	slices.Sort(all)

@@ -164,7 +164,7 @@ func activity(e client.Event) string {
 		return turn + " was denied"
 	case client.Cancelled, client.Interrupted, client.Settled:
 		return string(e.Kind)
-	case client.Held, client.MailReceived, client.TimedOut:
+	case client.Held, client.MailReceived, client.TimedOut, client.NotCounted, client.CancelSent:
 	}
 	return ""
 }

@@ -109,7 +109,7 @@ const ResponseTime = 5 * time.Second
 
 // Permissions returns the permissions of a role.
 func (r Role) Permissions(s Scope) Permissions {
-	b := &builder{Scope: s}
+	b := &builder{Scope: s, role: r}
 	b.subscribe(subjects.Inboxes(s.User) + ".>")
 	switch r {
 	case Submitter:
@@ -141,7 +141,8 @@ func (r Role) Permissions(s Scope) Permissions {
 // builder collects permissions.
 type builder struct {
 	Scope
-	p Permissions
+	role Role
+	p    Permissions
 }
 
 func (b *builder) publish(all ...string) {
@@ -154,6 +155,18 @@ func (b *builder) publish(all ...string) {
 			b.p.Publish = append(b.p.Publish, "$JS."+b.Domain+".API."+request)
 		} else if strings.HasPrefix(s, "$KV.") {
 			b.p.Publish = append(b.p.Publish, "$JS."+b.Domain+".API."+s)
+		}
+	}
+}
+
+// signed permits messages of a person: with the user of the scope at the end of
+// the subject, and without it.
+func (b *builder) signed(all ...string) {
+	by, err := subjects.ParseBy(string(b.role), b.User)
+	for _, s := range all {
+		b.publish(s)
+		if err == nil {
+			b.publish(by.On(s))
 		}
 	}
 }
@@ -211,7 +224,7 @@ func (b *builder) patterns() (all []subjects.Run) {
 
 func (b *builder) submitter() {
 	for _, r := range b.patterns() {
-		b.publish(r.Submit())
+		b.signed(r.Submit())
 		if b.Cancels {
 			b.publish(r.Root().Cancel())
 		}
@@ -247,10 +260,12 @@ func (b *builder) follow(bucket, keys string) {
 func (b *builder) operator() {
 	r := b.Space.Patterns(subjects.Agent{})
 	root := r.Root()
-	b.publish(
-		r.Submit(), b.Space.Workers(),
-		r.Cancel(), r.Approve(subjects.AnyKey), r.Mail(subjects.AnyKey), r.Interrupt(subjects.AnyKey),
+	b.signed(
+		r.Submit(), r.Cancel(), r.Approve(subjects.AnyKey), r.Mail(subjects.AnyKey), r.Interrupt(subjects.AnyKey),
 		r.Settle(subjects.AnyKey),
+	)
+	b.publish(
+		b.Space.Workers(),
 		// A fork is a tree that a client begins by itself.
 		root.Call(), root.Timer(0),
 	)
@@ -286,9 +301,12 @@ func (b *builder) worker() {
 	b.p.Responds = true
 	b.subscribe(
 		b.Space.Workers(), b.Space.TreeReads(), b.key("ACTIVE", ">"),
-		b.Space.Live(b.Space.Interrupts()), b.Space.Patterns(subjects.Agent{}).Progress(),
+		b.Space.Patterns(subjects.Agent{}).Progress(),
 		b.Space.Live(b.Space.Patterns(subjects.Agent{}).Tally()),
 	)
+	for _, s := range b.Space.Interrupts() {
+		b.subscribe(b.Space.Live(s))
+	}
 }
 
 // consumers permits a worker its consumers.

@@ -149,7 +149,7 @@ func (c *Checker) Add(m Message) {
 		c.cancel(n, e, m)
 	case run.Mailed:
 		c.mail(n, e, m)
-	case run.Interrupted, run.Approved:
+	case run.Interrupted, run.Approved, run.CancelSent:
 		c.apply(n, e, m)
 	case run.Settled:
 		e.Text, e.Answers = "", nil // the state of a node has no texts
@@ -164,7 +164,7 @@ func (c *Checker) Add(m Message) {
 // isTrigger reports whether a message of a kind may be the trigger of a run.
 func isTrigger(k subjects.Kind) bool {
 	return k != subjects.Log && k != subjects.Due && k != subjects.Result && k != subjects.Returned &&
-		k != subjects.Other
+		k != subjects.Other && k != subjects.CancelBy
 }
 
 // undecoded takes a message that is no event. A malformed log entry breaks the

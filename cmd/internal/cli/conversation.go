@@ -102,6 +102,7 @@ func heading(m client.Message) string {
 		if m.Name != "" {
 			text = "call of " + m.Name
 		}
+		text += byText(m.By)
 	case client.RoleAssistant:
 		text = fmt.Sprintf("assistant, turn %d", m.Turn)
 	case client.RoleResult:
@@ -110,7 +111,7 @@ func heading(m client.Message) string {
 			text = fmt.Sprintf("result of %s (%s)", m.From, m.Name)
 		}
 	case client.RoleMail:
-		text = "mail from " + m.From
+		text = "mail from " + client.Claimed(m.From) + byText(m.By)
 	case client.RoleVerdict:
 		text = verdictHeading(m)
 	case client.RoleEnd:
@@ -122,12 +123,22 @@ func heading(m client.Message) string {
 	return Printable(text)
 }
 
+// byText names a sender that is known.
+func byText(by subjects.By) string {
+	if by.IsZero() {
+		return ""
+	}
+	return " by " + by.String()
+}
+
 func verdictHeading(m client.Message) string {
 	switch m.Decision { //nolint:exhaustive // the others have a decider
 	case "":
 		return fmt.Sprintf("verdict of %s (%s) on turn %d", m.From, m.Name, m.Turn)
 	case client.Held:
 		return "held for a person"
+	case client.NotCounted:
+		return "decision by " + m.From + " does not count"
 	}
 	by := m.From
 	if by == "" {

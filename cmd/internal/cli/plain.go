@@ -52,7 +52,7 @@ func eventText(e client.Event) string {
 		if e.Mail.Idle {
 			return "got mail from " + e.Mail.From + ", which is idle"
 		}
-		return "got mail from " + e.Mail.From
+		return "got mail from " + client.Claimed(e.Mail.From) + byText(e.Sender)
 	case client.TimedOut:
 		return timeoutText(e)
 	case client.Cancelled:
@@ -62,13 +62,17 @@ func eventText(e client.Event) string {
 		return "cancelled: " + e.Cause.Text
 	case client.ChildEnded, client.TreeEnded:
 		return outcomeText(e.Outcome)
+	case client.NotCounted:
+		return "decision by " + e.By + " does not count: " + e.Reason
 	case client.Called:
 		if task := title(e); task != "" {
-			return "called: " + task
+			return "called" + byText(e.Sender) + ": " + task
 		}
+	case client.CancelSent:
+		return "cancel sent by " + e.Sender.String() + ": " + e.Cause.Text
 	case client.Interrupted:
 	}
-	return string(e.Kind)
+	return string(e.Kind) + byText(e.Sender)
 }
 
 func stallText(e client.Event) string { return cmp.Or(e.Reason, "has a worker again") }

@@ -102,8 +102,10 @@ func (t *transcript) print(e client.Event) {
 		t.printf("[supervision] %s: %s", e.Run.Path, settledText(e))
 	case client.Stalled:
 		t.printf("[stalled] %s %s: %s", e.Run.Path, e.Run.Agent, stallText(e))
+	case client.NotCounted, client.CancelSent:
+		t.printf("[supervision] %s: %s", e.Run.Path, eventText(e))
 	case client.Interrupted:
-		t.printf("[supervision] %s is interrupted", e.Run.Path)
+		t.printf("[supervision] %s is interrupted%s", e.Run.Path, byText(e.Sender))
 	case client.Asking, client.Running, client.Cancelled:
 	}
 }
