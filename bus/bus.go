@@ -161,7 +161,7 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 		nc:       nc,
 		log:      log,
 		opened:   time.Now(),
-		by:       byOf(nc, cfg.Space),
+		by:       byOf(ctx, nc, requests, cfg.Space),
 		inflight: requests,
 		leases:   leases{held: map[message]*lease{}},
 	}

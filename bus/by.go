@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
@@ -11,21 +12,43 @@ import (
 )
 
 // By returns the user of a connection, if the server proves it to the readers
-// of its messages: the permissions in the user's JWT pin its name and its role.
-// It is zero for permissions of an earlier version, and without a JWT.
+// of its messages: the user's permissions pin its name and its role. It is zero
+// for permissions of an earlier version, and for a user without any.
 func By(c *Conn) subjects.By { return c.by }
 
-// byOf reads the user of a connection from the JWT that the connection has sent
-// to the server. The server checks every message, so it need not be asked.
-func byOf(nc *nats.Conn, space subjects.Space) subjects.By {
-	if nc.Opts.UserJWT == nil {
+// byOf reads the permissions of a connection's user: from the JWT that the
+// connection has sent to the server or, without a JWT, from the server. A
+// server that does not tell a user its permissions has none that pin it.
+func byOf(ctx context.Context, nc *nats.Conn, requests *inflight, space subjects.Space) subjects.By {
+	switch {
+	case nc.Opts.UserJWT != nil:
+		jwt, err := nc.Opts.UserJWT()
+		if err != nil {
+			return subjects.By{} // the connection itself says why
+		}
+		return space.Pinned(claimsOf(jwt).NATS.Pub.Allow)
+	case nc.Opts.InProcessServer != nil || nc.Opts.User+nc.Opts.Nkey == "":
 		return subjects.By{}
 	}
-	jwt, err := nc.Opts.UserJWT()
+	ctx, request := requests.begin(ctx, subjects.UserInfo)
+	defer request.done()
+	m, err := nc.RequestWithContext(ctx, subjects.UserInfo, nil)
 	if err != nil {
-		return subjects.By{} // the connection itself says why
+		return subjects.By{}
 	}
-	return space.Pinned(claimsOf(jwt).NATS.Pub.Allow)
+	var info struct {
+		Data struct {
+			Permissions struct {
+				Publish struct {
+					Allow []string `json:"allow"`
+				} `json:"publish"`
+			} `json:"permissions"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(m.Data, &info) != nil {
+		return subjects.By{}
+	}
+	return space.Pinned(info.Data.Permissions.Publish.Allow)
 }
 
 // userClaims are the claims of a user's JWT that clients read.

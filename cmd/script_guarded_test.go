@@ -1,12 +1,14 @@
 package cmd_test
 
 import (
+	"context"
 	"crypto/tls"
 	"net/http/httptest"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/roles"
 	"github.com/axebus/axe/subjects"
 )
@@ -14,8 +16,8 @@ import (
 // startGuarded starts a NATS server with two users, op and bound. Both have the
 // password secret. The user bound may make no request to JetStream. With tls
 // the server has a certificate that no machine trusts. With roles it also has a
-// user for each role, with the role's name, and the submitter lead_only and the
-// worker lead_worker, which are bound to agents.
+// user for each role, with the role's name, the operators alice and bob, and the
+// submitter lead_only and the worker lead_worker, which are bound to agents.
 func startGuarded(ts *testscript.TestScript, neg bool, args []string) {
 	checkUsage(ts, neg, args, 0, "guarded [tls|roles]")
 	nothing := &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.API.>"}}}
@@ -33,7 +35,18 @@ func startGuarded(ts *testscript.TestScript, neg bool, args []string) {
 		opts.MaxPayload = 8 << 20
 		opts.Users = append(opts.Users, roleUsers(ts)...)
 	}
-	ts.Setenv("NATS_URL", "nats://"+runServer(ts, opts))
+	url := "nats://" + runServer(ts, opts)
+	ts.Setenv("NATS_URL", url)
+	if len(args) == 0 || args[0] != "roles" {
+		return
+	}
+	// The user op may publish everything.
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
+	defer cancel()
+	conn, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: url, User: "op", Password: "secret"}})
+	ts.Check(err)
+	ts.Defer(conn.Close)
+	envOf(ts).bus = &testBus{conn}
 }
 
 // startConfigured starts a NATS server with a configuration file.
@@ -76,6 +89,8 @@ func roleUsers(ts *testscript.TestScript) (all []*server.User) {
 	for _, r := range roles.All() {
 		add(string(r), r)
 	}
+	add("alice", roles.Operator)
+	add("bob", roles.Operator)
 	lead, err := subjects.ParseAgent("lead")
 	ts.Check(err)
 	add("lead_only", roles.Submitter, lead)

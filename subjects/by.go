@@ -118,6 +118,9 @@ func (s Space) Pinned(publish []string) By {
 	return By{}
 }
 
+// UserInfo is the subject at which a server tells a user its permissions.
+const UserInfo = "$SYS.REQ.USER.INFO"
+
 // AnyUser returns a pattern for permissions that ends with any user of the same
 // role, if it ends with one.
 func AnyUser(pattern string) string {

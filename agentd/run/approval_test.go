@@ -7,6 +7,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // heldTurn folds a turn with a call of a tool, a call of an agent and a refused
@@ -181,5 +182,65 @@ func TestImportedAmongOthers(t *testing.T) {
 			t.Errorf("imported %t: the run is %v at %d of %d, want it %v at %d of %d", imported,
 				s.Phase, s.Seq, s.Owner, want.Phase, want.Seq, want.Owner)
 		}
+	}
+}
+
+// user returns a user of the bus with a role.
+func user(t *testing.T, role, name string) subjects.By {
+	t.Helper()
+	b, err := subjects.ParseBy(role, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestApprovers: of an agent with approvers, only the decision of one of them
+// counts. Any other one changes nothing, and the run stays held.
+func TestApprovers(t *testing.T) {
+	alice, bob := user(t, "operator", "alice"), user(t, "operator", "bob")
+	for _, test := range []struct {
+		approvers subjects.Approvers
+		sender    subjects.By
+		counts    bool
+	}{
+		{nil, subjects.By{}, true},
+		{nil, bob, true},
+		{subjects.Approvers{"user:alice"}, alice, true},
+		{subjects.Approvers{"user:alice"}, bob, false},
+		{subjects.Approvers{"user:alice"}, subjects.By{}, false},
+		{subjects.Approvers{"user:alice", "role:operator"}, bob, true},
+		{subjects.Approvers{"role:operator"}, user(t, "submitter", "alice"), false},
+	} {
+		for _, approve := range []bool{true, false} {
+			held := heldTurn(t)
+			held.Turns[0].Entry.Start.Approvers = test.approvers
+			s, err := held.Apply(run.Approved{
+				Meta:     run.Meta{Seq: 3, Time: epoch, Sender: test.sender},
+				Approval: run.Approval{Approve: approve, By: "alice"},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			decider, owner := test.sender, uint64(3)
+			if !test.counts {
+				decider, owner = subjects.By{}, held.Owner
+			}
+			if (s.Phase != run.Held) != test.counts || s.Turns[0].Decider != decider || s.Owner != owner {
+				t.Errorf("approvers %q, the decision %t of %q: the run is %v, decided by %q, with the owner %d; "+
+					"it has to count: %t", test.approvers, approve, test.sender, s.Phase, s.Turns[0].Decider, s.Owner,
+					test.counts)
+			}
+		}
+	}
+}
+
+// TestCancelSentChangesNothing: the record of the sender of a cancel message
+// does not cancel the run.
+func TestCancelSentChangesNothing(t *testing.T) {
+	held := heldTurn(t)
+	s, err := held.Apply(run.CancelSent{Meta: run.Meta{Seq: 3, Sender: user(t, "operator", "alice")}})
+	if err != nil || s.Phase != run.Held || s.Owner != held.Owner || s.Seq != 3 {
+		t.Errorf("the run is %v with the owner %d at %d, error %v; want it held", s.Phase, s.Owner, s.Seq, err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // comparePaths lets cmp compare paths.
-var comparePaths = cmpopts.EquateComparable(subjects.Path{})
+var comparePaths = cmpopts.EquateComparable(subjects.Path{}, subjects.By{})
 
 // TestDecodeEntryRefuses: a malformed body gives no entry, and an error that
 // names the mistake.
@@ -188,6 +188,9 @@ func TestDecodeOutcomeRefuses(t *testing.T) {
 func TestDecode(t *testing.T) {
 	m := run.Meta{Seq: 7, Time: time.Unix(1, 0).UTC()}
 	key := subjects.Root.MailKey(2, 1)
+	alice := user(t, "operator", "alice")
+	byAlice := m
+	byAlice.Sender = alice
 	tests := []struct {
 		name string
 		at   subjects.Address
@@ -334,6 +337,24 @@ func TestDecode(t *testing.T) {
 			subjects.Address{Kind: subjects.Cancel},
 			`{"kind":"turns","text":"x"}`,
 			run.Cancelled{Meta: m, End: run.End{Kind: run.KindCancelled, Text: "x"}},
+		},
+		{
+			"mail of a known sender",
+			subjects.Address{Kind: subjects.Mail, Key: key, By: alice},
+			`{"from":"r","text":"x"}`,
+			run.Mailed{Meta: byAlice, Mail: run.Mail{Seq: 7, Key: "r-2-1", From: "r", Text: "x", Sender: alice}},
+		},
+		{
+			"approval of a known sender",
+			subjects.Address{Kind: subjects.Approve, By: alice},
+			`{"approve":false,"by":"bob"}`,
+			run.Approved{Meta: byAlice, Approval: run.Approval{By: "bob"}},
+		},
+		{
+			"sender of a cancel message",
+			subjects.Address{Kind: subjects.CancelBy, By: alice},
+			`{"text":"x"}`,
+			run.CancelSent{Meta: byAlice, End: run.End{Kind: run.KindCancelled, Text: "x"}},
 		},
 		{"unknown kind", subjects.Address{Kind: subjects.Other}, "x", nil},
 		{"submission", subjects.Address{Kind: subjects.Submission}, "x", nil},

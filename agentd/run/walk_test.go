@@ -471,7 +471,7 @@ func checkResults(t *rapid.T, s run.State) {
 }
 
 // unexported lets cmp compare states.
-var unexported = cmp.AllowUnexported(run.State{}, run.Turn{}, run.Returns{}, subjects.Path{})
+var unexported = cmp.AllowUnexported(run.State{}, run.Turn{}, run.Returns{}, subjects.Path{}, subjects.By{})
 
 // replay folds a history from the beginning.
 func replay(t rapid.TB, history []run.Event) run.State {

@@ -269,10 +269,13 @@ func (t *tenant) sign(operator nkeys.KeyPair, most Limits) (err error) {
 // offered are the subjects that submitters publish to.
 func (t *tenant) offered() (all []string) {
 	for _, u := range t.users {
-		if u.Role == roles.Submitter {
-			for _, s := range u.Publish {
-				// Users that are added later need no other
-				// account.
+		if u.Role != roles.Submitter {
+			continue
+		}
+		for _, s := range u.Publish {
+			// Every account has this subject. Users that are added
+			// later need no other account.
+			if s != subjects.UserInfo {
 				all = append(all, subjects.AnyUser(s))
 			}
 		}

@@ -72,6 +72,7 @@ var streamRequests = []string{
 var noRole = []string{
 	">", "*", "_INBOX.>", "_INBOX_somebody.>", "_INBOX_somebody.x", "$SYS.>", "$SYS.REQ.SERVER.PING", "$JS.>",
 	"$KV.>", "$O.>", "$JS.EVENT.ADVISORY.>", "$SRV.PING", "PREFIX.>", "PREFIX.run.>", "PREFIX.result.>",
+	"PREFIX.submit.x.x.by.operator.somebody", "PREFIX.run.x.x.x.in.approve.x.by.operator.somebody",
 	"PREFIX.submit.>", "PREFIX.timer.>", "PREFIX.tally.>", "PREFIX.dead.>", "PREFIX.nothing", "orders.new",
 	"$JS.API.STREAM.TEMPLATE.CREATE.x", "$JS.API.ACCOUNT.PURGE.x", "$JS.API.META.LEADER.STEPDOWN",
 	"$JS.API.STREAM.CREATE.OTHER", "$JS.API.STREAM.UPDATE.OTHER",

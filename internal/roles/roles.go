@@ -163,6 +163,8 @@ func (b *builder) publish(all ...string) {
 // the subject, and without it.
 func (b *builder) signed(all ...string) {
 	by, err := subjects.ParseBy(string(b.role), b.User)
+	// A user without a JWT asks the server for its name.
+	b.publish(subjects.UserInfo)
 	for _, s := range all {
 		b.publish(s)
 		if err == nil {
@@ -223,12 +225,14 @@ func (b *builder) patterns() (all []subjects.Run) {
 }
 
 func (b *builder) submitter() {
+	var submits []string
 	for _, r := range b.patterns() {
-		b.signed(r.Submit())
+		submits = append(submits, r.Submit())
 		if b.Cancels {
-			b.publish(r.Root().Cancel())
+			submits = append(submits, r.Root().Cancel())
 		}
 	}
+	b.signed(submits...)
 	b.publish(b.Space.TreeReads())
 }
 

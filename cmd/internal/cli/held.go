@@ -24,6 +24,9 @@ func PrintHeldTurn(stdout io.Writer, t client.HeldTurn) {
 		cause = "it waits"
 	}
 	fmt.Fprintf(stdout, "  %s: %s\n", cause, Printable(t.Reason))
+	if len(t.Approvers) > 0 {
+		fmt.Fprintf(stdout, "  a decision needs %s\n", Printable(t.Approvers.String()))
+	}
 	if t.Text != "" {
 		fmt.Fprintf(stdout, "  it says: %s\n", Printable(t.Text))
 	}
