@@ -118,6 +118,15 @@ func (s Space) Pinned(publish []string) By {
 	return By{}
 }
 
+// Unsigned returns a subject without the user at its end.
+func Unsigned(subject string) string {
+	tok := strings.Split(subject, ".")
+	if n := len(tok) - 3; n > 0 && tok[n] == byMark {
+		tok = tok[:n]
+	}
+	return strings.Join(tok, ".")
+}
+
 // UserInfo is the subject at which a server tells a user its permissions.
 const UserInfo = "$SYS.REQ.USER.INFO"
 

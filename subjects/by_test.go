@@ -50,6 +50,10 @@ func TestPinned(t *testing.T) {
 		if got := AnyUser(pattern); got != want {
 			t.Errorf("%s for any user is %s, want %s", pattern, got, want)
 		}
+		before, _, _ := strings.Cut(pattern, ".by.")
+		if got := Unsigned(pattern); got != before {
+			t.Errorf("%s without its user is %s, want %s", pattern, got, before)
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ func describe(a configs.Agent) string {
 	t.add("Workdir", a.Workdir)
 	t.add("Tools", strings.Join(a.Tools, ", "))
 	t.add("Approve Tools", strings.Join(a.Approve, ", "))
+	t.add("Approve By", strings.Join(a.Approvers, ", "))
 	if slices.Contains(a.Tools, "run_command") {
 		t.add("Sandbox Network", yesNo(a.Sandbox.Network))
 		t.add("Sandbox Write", strings.Join(a.Sandbox.Writable(), ", "))

@@ -30,10 +30,11 @@ A run that answers at once stores no prompts: its conversation has its task and
 its answer. A long text is cut to 40 lines, unless --full is given.
 
 --follow goes on until the run has ended, or ^C. -o json prints an object a
-line: tree, path, agent, seq, time, role, turn, text, calls, from, name, idle,
-decision, failed, kind, worker, model, usage, duration_ms, retries and, with
-prices in config.toml, cost, currency and cost_partial. --raw prints the
-messages on the bus, an object a line: seq, time, subject, header and body.`
+line: tree, path, agent, seq, time, role, turn, text, calls, from, name, by,
+idle, decision, failed, kind, worker, model, usage, duration_ms, retries and,
+with prices in config.toml, cost, currency and cost_partial. The field by is the
+user that the server has proven, as role and user. --raw prints the messages on
+the bus, an object a line: seq, time, subject, header and body.`
 
 	logExamples = `  axe log 5Rt0yAkYxJ
   axe log 5Rt0yAkYxJ r-1-0 --follow

@@ -22,8 +22,9 @@ tool asks for input. axe answer gives it. With an ID the list shows one tree
 only.
 
 -o json prints an object a line. For a turn: tree, path, agent, turn, why, said,
-calls, since and until. For a call: tree, path, agent, tool, arguments, key,
-worker, began, why, form, since and until.`
+calls, since, until and, of an agent with approve.by, approvers. For a call:
+tree, path, agent, tool, arguments, key, worker, began, why, form, since and
+until.`
 
 	pendingExamples = `  axe pending
   axe pending 5Rt0yAkYxJ -o json | jq -r .why`

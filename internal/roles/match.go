@@ -3,6 +3,8 @@ package roles
 import (
 	"slices"
 	"strings"
+
+	"github.com/axebus/axe/subjects"
 )
 
 // MayPublish reports whether the permissions let a user publish to a subject.
@@ -33,10 +35,11 @@ func match(pattern, subject string) bool {
 	return len(want) == len(have)
 }
 
-// Allowing returns the roles that let a user publish to a subject.
+// Allowing returns the roles that let a user publish to a subject. The user at
+// the end of a subject is left out.
 func Allowing(s Scope, subject string) (all []Role) {
 	for _, r := range All() {
-		if r.Permissions(s).MayPublish(subject) {
+		if r.Permissions(s).MayPublish(subjects.Unsigned(subject)) {
 			all = append(all, r)
 		}
 	}
