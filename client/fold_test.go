@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -157,5 +158,22 @@ func TestFold(t *testing.T) {
 	}
 	if again := folded(&f, called, turn(1), replied, result); again != nil {
 		t.Errorf("repeated messages: events %q, want none", again)
+	}
+}
+
+// TestClaimed: a name that an author gives is shown as it is, unless it could
+// look like that of a proven sender.
+func TestClaimed(t *testing.T) {
+	alice, err := subjects.ParseBy("operator", "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"": "", "alice": "alice", "r-1-0": "r-1-0", alice.String(): strconv.Quote(alice.String()),
+		"ann by alice (operator)": `"ann by alice (operator)"`,
+	} {
+		if got := client.Claimed(name); got != want {
+			t.Errorf("the claim %q is shown as %s, want %s", name, got, want)
+		}
 	}
 }
