@@ -81,13 +81,17 @@ func (p *printer) header(s *client.Snapshot, runs []client.RunInfo, now time.Tim
 	totals, done := s.Totals()
 	ended := now
 	status := "is at work"
+	submitted := ""
 	for _, r := range runs {
+		if r.Run.Path.IsRoot() {
+			submitted = byText(r.Input.By)
+		}
 		if r.Run.Path.IsRoot() && !r.Ended.IsZero() {
 			ended = r.Ended
 			status = outcomeText(r.Outcome)
 		}
 	}
-	p.line("tree %s: %s %s", s.Root.Tree, s.Root.Agent, Printable(status))
+	p.line("tree %s%s: %s %s", s.Root.Tree, submitted, s.Root.Agent, Printable(status))
 	p.line("began %s, took %s; %d of %d runs ended, %s, %s, %s tokens",
 		localTime(s.Since), ShortTime(ended.Sub(s.Since)), done, totals.Runs,
 		plural(totals.ModelCalls, "turn"), plural(totals.ToolCalls, "tool call"), Count(tokens(totals.Usage)))
@@ -160,6 +164,7 @@ func (p *printer) run(r client.RunInfo, now time.Time) {
 		field("arguments", string(r.Input.Tool.Arguments))
 	}
 	field("task", r.Input.Task)
+	field("by", r.Input.By.String())
 	if r.Ended.IsZero() {
 		return
 	}
@@ -190,11 +195,14 @@ type RunLine struct {
 	CachedTokens int `json:"cached_tokens"`
 	price.Line
 
-	Worker string   `json:"worker,omitzero"`
-	Task   string   `json:"task,omitzero"`
-	Result string   `json:"result,omitzero"`
-	Error  string   `json:"error,omitzero"`
-	Kind   run.Kind `json:"kind,omitzero"`
+	Worker string `json:"worker,omitzero"`
+	Task   string `json:"task,omitzero"`
+	// By is the user that submitted the task of a root, left out if it is
+	// not known.
+	By     subjects.By `json:"by,omitzero"`
+	Result string      `json:"result,omitzero"`
+	Error  string      `json:"error,omitzero"`
+	Kind   run.Kind    `json:"kind,omitzero"`
 	// Spans divide the time of the run: queue, model, tool, wait and held.
 	Spans []client.Span `json:"spans,omitempty"`
 }
@@ -223,7 +231,7 @@ func RunLineOf(r client.RunInfo, why string, prices price.Table) RunLine {
 		Why: why, Called: r.Called, Ended: r.Ended, Deadline: r.Deadline, Model: r.Model,
 		Turns: r.Own.ModelCalls, Retries: r.Retries, InputTokens: r.Own.InputTokens,
 		OutputTokens: r.Own.OutputTokens, CachedTokens: r.Own.CachedTokens, Worker: r.Worker,
-		Task: r.Input.Task, Result: r.Outcome.Result, Error: r.Outcome.Error, Kind: r.Outcome.Kind,
+		Task: r.Input.Task, By: r.Input.By, Result: r.Outcome.Result, Error: r.Outcome.Error, Kind: r.Outcome.Kind,
 		Spans: r.Spans,
 		Line:  prices.Cost(map[string]provider.Usage{r.Model: r.Own.Usage}).Line(),
 	}

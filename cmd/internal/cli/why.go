@@ -95,7 +95,11 @@ func (n *node) whyHeld(now time.Time) string {
 		return fmt.Sprintf("is held for a person since %s: %s", presence.Age(now.Sub(h.Since)), h.Why)
 	}
 	t := n.state.Turns[len(n.state.Turns)-1]
-	return fmt.Sprintf("is held for a person since %s: %s", presence.Age(now.Sub(t.Time)), t.Why)
+	decider := "a person"
+	if start := n.state.Start(); start != nil && len(start.Approvers) > 0 {
+		decider = start.Approvers.String()
+	}
+	return fmt.Sprintf("is held for %s since %s: %s", decider, presence.Age(now.Sub(t.Time)), t.Why)
 }
 
 // whyAwaiting names the runs or the mail that a run waits for, and says why the

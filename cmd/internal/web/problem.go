@@ -59,6 +59,7 @@ var failures = []failure{
 	{http.StatusConflict, "ended", client.ErrEnded},
 	{http.StatusConflict, "cancelled", client.ErrCancelled},
 	{http.StatusConflict, "not_held", client.ErrNotHeld},
+	{http.StatusForbidden, "not_approver", client.ErrNotApprover},
 	{http.StatusConflict, "nothing_to_settle", client.ErrNothingToSettle},
 	{http.StatusConflict, "settled_otherwise", client.ErrSettledOtherwise},
 	{http.StatusConflict, "many_to_settle", client.ErrManyToSettle},

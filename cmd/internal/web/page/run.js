@@ -175,6 +175,13 @@ const titles = {
   note: 'Note', end: 'End',
 };
 
+// sender names the user that the server has proven.
+const sender = (m) => (m.by ? ` by ${m.by.user} (${m.by.role})` : '');
+
+// claimed returns a name that an author gives, in quotes if it could look like a
+// proven one.
+const claimed = (name) => (name.includes('(') ? JSON.stringify(name) : name);
+
 // message draws a message of a conversation.
 function message(m, tree) {
   const run = (path) => h('a', { class: 'mono', href: route(['tree', tree, path]) }, path);
@@ -202,13 +209,13 @@ function message(m, tree) {
           h('span', { class: 'dim' }, firstLine(summaryOf(c.arguments), 90))),
         prose(pretty(c.arguments), 'code'), c.error && h('p', { class: 'bad' }, c.error))));
     case 'mail':
-      return box(top(titles.mail, m.from ? ` from ${m.from}` : '', m.idle ? ', which is idle' : ''), prose(text));
+      return box(top(titles.mail, m.from ? ` from ${claimed(m.from)}` : '', sender(m), m.idle ? ', which is idle' : ''), prose(text));
     case 'verdict':
       return box(top(m.decision ?? titles.verdict, m.from ? ` by ${m.from}` : ''), text && prose(text));
     case 'end':
       return box(top(m.failed || m.kind ? `Failed: ${m.kind ?? 'error'}` : titles.end), text && prose(text));
     default:
-      return box(top(titles[m.role] ?? m.role), text && prose(text));
+      return box(top(titles[m.role] ?? m.role, m.role === 'task' && sender(m)), text && prose(text));
   }
 }
 
