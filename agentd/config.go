@@ -70,6 +70,9 @@ type Config struct {
 	// Unattended says that no person can answer the worker's runs. A run
 	// with supervision in the mode run.Human then fails at its start.
 	Unattended bool
+	// Unproven says that the server proves no sender. A run that may wait
+	// for a decision of some users alone then fails at its start.
+	Unproven bool
 
 	// Memory stores the memories of agents. With nil no agent has a memory.
 	Memory memory.Store

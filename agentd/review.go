@@ -29,6 +29,13 @@ var errUnapproved = errors.New(
 		`start workers on a bus that people can reach, and submit the task there`,
 )
 
+// errUnproven is the error of an agent with approvers, where the server proves
+// no sender.
+var errUnproven = errors.New(
+	`approve.by names users that the server has to prove, and this one proves none: ` +
+		`start workers on a bus whose users have permissions, and submit the task there`,
+)
+
 // supervision returns the supervision in an agent's definition.
 func supervision(c configs.Supervision) run.Supervision {
 	c = c.WithDefaults()

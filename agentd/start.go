@@ -146,7 +146,10 @@ func (x *execution) newStart(ctx context.Context) (*run.Start, error) {
 		}
 	case called, spawned:
 	}
+	waits := s.Supervision.Mode == run.Human || len(s.Approve) > 0
 	switch {
+	case x.w.cfg.Unproven && waits && len(s.Approvers) > 0:
+		return nil, errUnproven
 	case !x.w.cfg.Unattended:
 	case s.Supervision.Mode == run.Human:
 		return nil, errUnattended

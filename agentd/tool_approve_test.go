@@ -9,6 +9,7 @@ import (
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/subjects"
 )
 
 // TestToolApproval: a turn that uses a tool of approve.tools waits for a
@@ -70,6 +71,29 @@ func TestToolApproval(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestToolApprovalUnproven: where the server proves no sender, no decision of an
+// approver could count, and a run that may wait for one fails at its start. A
+// run that needs no person goes on.
+func TestToolApprovalUnproven(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		approvers := func(tools ...string) func(*configs.Agent) {
+			return func(a *configs.Agent) { a.Approve, a.Approvers = tools, subjects.Approvers{"user:alice"} }
+		}
+		h.agents = []configs.Agent{
+			define("mender", nil, withTools(t.TempDir(), "write_file"), approvers("write_file")),
+			define("talker", nil, approvers()),
+		}
+		h.models["talker"] = says("hello")
+		h.startWorker("w", workerOptions{Config: agentd.Config{Unproven: true}})
+		h.awaitReady()
+		h.expectFailed(h.submit("mender", "mend it"), run.KindError,
+			"approve.by names users that the server has to prove, and this one proves none: "+
+				"start workers on a bus whose users have permissions, and submit the task there")
+		h.expectCompleted(h.submit("talker", "hello"), "hello")
+	})
 }
 
 // TestToolApprovalUnattended: where no person can answer, a run with tools that

@@ -424,6 +424,14 @@ func TestLoadRefuses(t *testing.T) {
 			"a.toml:4: supervision.on_timeout must be one of: deny, approve",
 		},
 		{
+			"approver without a kind", ok + "[approve]\nby = [\"user:alice\", \"operator\"]\n",
+			`a.toml:4: approve.by must be some of "user:NAME" and "role:NAME", got "operator"`,
+		},
+		{
+			"approver that is a pattern", ok + "[approve]\nby = [\"role:*\"]\n",
+			`a.toml:4: approve.by must be some of "user:NAME" and "role:NAME", got "role:*"`,
+		},
+		{
 			"negative attempts", ok + "[retry]\nmax_attempts = -1\n",
 			"a.toml:4: retry.max_attempts must be non-negative",
 		},
