@@ -55,6 +55,9 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (late bool, _ err
 		return false, w.deadLetter(ctx, w.conn.Space().DeadSubmission(key), d, err.Error())
 	}
 	r := at.Run
+	if !d.ProvesSender() {
+		at.By = subjects.By{}
+	}
 	task, err := w.conn.Load(ctx, d.Stored)
 	if err != nil && !errors.Is(err, bus.ErrObjectGone) && !errors.Is(err, bus.ErrTooLarge) {
 		return false, err

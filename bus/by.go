@@ -26,7 +26,7 @@ func byOf(ctx context.Context, nc *nats.Conn, requests *inflight, space subjects
 		if err != nil {
 			return subjects.By{} // the connection itself says why
 		}
-		return space.Pinned(claimsOf(jwt).NATS.Pub.Allow)
+		return subjects.Pinned(space, claimsOf(jwt).NATS.Pub.Allow)
 	case nc.Opts.InProcessServer != nil || nc.Opts.User+nc.Opts.Nkey == "":
 		return subjects.By{}
 	}
@@ -48,7 +48,7 @@ func byOf(ctx context.Context, nc *nats.Conn, requests *inflight, space subjects
 	if json.Unmarshal(m.Data, &info) != nil {
 		return subjects.By{}
 	}
-	return space.Pinned(info.Data.Permissions.Publish.Allow)
+	return subjects.Pinned(space, info.Data.Permissions.Publish.Allow)
 }
 
 // userClaims are the claims of a user's JWT that clients read.

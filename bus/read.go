@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/subjects"
 )
 
 // Stored is a message of a stream.
@@ -27,6 +28,21 @@ type Stored struct {
 	Body []byte
 	// answer says that its writer's header has the place of a message.
 	answer bool
+
+	// answered says that the header has the headers of an answer to a read.
+	answered bool
+	// relayed says that the writer's header had some of them too.
+	relayed bool
+}
+
+// ProvesSender reports whether the user that ends the subject has published the
+// message. The server also writes to subjects that a user names and may not
+// publish to: it stores the answer to a request there, or a scheduled message.
+// Such a message tells it by its header: an answer with a stored message names
+// the stream, a scheduled one its schedule, and any other answer has no schema.
+func (m Stored) ProvesSender() bool {
+	names := !m.answered && m.Header.Get(jetstream.StreamHeader) != ""
+	return m.Header.Get(subjects.HeaderSchema) != "" && m.Header.Get(headerScheduler) == "" && !names && !m.relayed
 }
 
 // FirstOnSubject reports whether the message is certainly the first one of its
@@ -54,11 +70,12 @@ func (m Stored) Fence() (seq uint64, ok bool) {
 }
 
 // StoredHeader returns the header as the writer of a message wrote it: without
-// the headers that the server adds to an answer.
+// the headers that the server adds to an answer. A message that has some of
+// these itself keeps them, so that it proves no sender elsewhere either.
 func StoredHeader(m Stored) map[string][]string {
 	own := map[string][]string{}
 	for name, values := range m.Header {
-		if !slices.Contains(answerHeaders, name) {
+		if m.relayed || !slices.Contains(answerHeaders, name) {
 			own[name] = values
 		}
 	}

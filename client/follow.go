@@ -157,6 +157,9 @@ func (t *tail) apply(ctx context.Context, m bus.Stored) error {
 		Seq: origin.Seq, Time: origin.Time, Shift: t.c.toLocalClock(), Imported: m.IsImported(),
 		Answer: m.IsAnswer(),
 	}
+	if !m.ProvesSender() {
+		at.By = subjects.By{}
+	}
 	message, err := run.Decode(at, meta, body)
 	if err != nil || message == nil {
 		return nil //nolint:nilerr // malformed: it has no event

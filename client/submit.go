@@ -65,7 +65,11 @@ func (c *Client) Submit(ctx context.Context, t Task) (subjects.Tree, error) {
 		}
 		return t.ID, fmt.Errorf("submit: %w", err)
 	}
-	m := bus.Message{Subject: bus.By(c.conn).On(c.conn.Space().Submit(t.Agent, t.ID)), Body: []byte(t.Text)}
+	by := bus.By(c.conn)
+	m := bus.Message{Subject: by.On(c.conn.Space().Submit(t.Agent, t.ID)), Body: []byte(t.Text)}
+	if !by.IsZero() {
+		m.Header = append(m.Header, [2]string{subjects.HeaderSchema, subjects.Schema})
+	}
 	if t.Timeout > 0 {
 		// Workers of an earlier version know a deadline alone. It is a time
 		// of the server's clock, whatever this machine's clock says.

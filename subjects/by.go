@@ -103,8 +103,8 @@ var signed = map[Kind]Kind{
 }
 
 // Pinned returns the user that permissions to publish pin: the first one that
-// ends a pattern of the space. It is zero if they pin none.
-func (s Space) Pinned(publish []string) By {
+// ends a pattern of a space. It is zero if they pin none.
+func Pinned(s Space, publish []string) By {
 	for _, pattern := range publish {
 		tok := strings.Split(pattern, ".")
 		n := len(tok) - 3

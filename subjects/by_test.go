@@ -39,7 +39,7 @@ func TestPinned(t *testing.T) {
 		"axes.submit.*.*.by.operator.alice":                        "",
 		"by.operator.alice":                                        "",
 	} {
-		if got := (Space{}).Pinned(strings.Fields(patterns)); got.String() != want {
+		if got := Pinned(Space{}, strings.Fields(patterns)); got.String() != want {
 			t.Errorf("%q pin %q, want %q", patterns, got, want)
 		}
 	}

@@ -12,16 +12,17 @@ import (
 
 // Decode reads the event that a stored message is to the run of its address. It
 // is the only place where a message becomes an event, so every reader of a run
-// folds the same state. A body that is not there is passed as an empty one.
+// folds the same state. The address has a sender only if the message proves it.
+// A body that is not there is passed as an empty one.
 //
 // The event is nil for a message that says nothing to the fold: a malformed
-// mail, approval, settlement or return, a timer whose time a worker has yet to
-// check, and a kind of message that this version does not know. A malformed
-// outcome is a failed outcome. A malformed reason of a cancel message is a
-// plain cancellation. So is an answer of the server to a read, but for a log
-// entry, which is corrupt. The input of a malformed call holds the fields that
-// could be read, and Called.Malformed says why. A malformed log entry is an
-// error that wraps ErrCorrupt.
+// mail, approval, settlement or return, the record of a sender that is not
+// proven, a timer whose time a worker has yet to check, and a kind of message
+// that this version does not know. A malformed outcome is a failed outcome. A
+// malformed reason of a cancel message is a plain cancellation. So is an answer
+// of the server to a read, but for a log entry, which is corrupt. The input of a
+// malformed call holds the fields that could be read, and Called.Malformed says
+// why. A malformed log entry is an error that wraps ErrCorrupt.
 //
 // The outcome of the run itself is at its reply subject. For a child that is an
 // address of its parent, where it decodes as Replied.
@@ -76,6 +77,9 @@ func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
 	case subjects.Cancel:
 		return Cancelled{m, endOf(body)}, nil
 	case subjects.CancelBy:
+		if at.By.IsZero() {
+			return nil, nil
+		}
 		return CancelSent{m, endOf(body)}, nil
 	case subjects.Submission, subjects.Due, subjects.Other, subjects.Progress:
 	}

@@ -106,6 +106,9 @@ func (r Reader) decode(ctx context.Context, at subjects.Address, m bus.Stored) (
 	}
 	origin := m.Origin()
 	meta := run.Meta{Seq: origin.Seq, Time: origin.Time, Imported: m.IsImported(), Answer: m.IsAnswer()}
+	if !m.ProvesSender() {
+		at.By = subjects.By{}
+	}
 	if at.Kind != subjects.Result {
 		meta.Shift = r.conn.Clocks.Of(at.Run).Shift(m)
 	}

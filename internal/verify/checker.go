@@ -23,6 +23,9 @@ type Message struct {
 	// Header has no values.
 	Header func(name string) string
 	Body   []byte
+	// Unproven says that the message does not prove the user that ends its
+	// subject.
+	Unproven bool
 	// Gone says that the body was stored by reference, and was removed.
 	Gone bool
 	// Fenced says that the writer expected a last message of a subject.
@@ -114,6 +117,9 @@ func (c *Checker) Add(m Message) {
 	case at.Kind == subjects.Submission || at.Kind == subjects.Progress:
 		c.foreign(m, "a message that belongs on another stream: "+m.Subject)
 		return
+	}
+	if m.Unproven {
+		at.By = subjects.By{}
 	}
 	n := c.node(at.Run)
 	if n.tree.oldest.IsZero() {
