@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/internal/archive"
 	"github.com/axebus/axe/internal/verify"
