@@ -425,11 +425,11 @@ func TestLoadRefuses(t *testing.T) {
 		},
 		{
 			"approver without a kind", ok + "[approve]\nby = [\"user:alice\", \"operator\"]\n",
-			`a.toml:4: approve.by must be some of "user:NAME" and "role:NAME", got "operator"`,
+			`a.toml:4: approve.by: must be some of "user:NAME" and "role:NAME", got "operator"`,
 		},
 		{
 			"approver that is a pattern", ok + "[approve]\nby = [\"role:*\"]\n",
-			`a.toml:4: approve.by must be some of "user:NAME" and "role:NAME", got "role:*"`,
+			`a.toml:4: approve.by: must be some of "user:NAME" and "role:NAME", got "role:*"`,
 		},
 		{
 			"negative attempts", ok + "[retry]\nmax_attempts = -1\n",

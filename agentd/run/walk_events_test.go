@@ -35,6 +35,8 @@ func (w *walker) draw(t *rapid.T) run.Event {
 	case "returned":
 		return drawReturned(t, m)
 	case "approved":
+		name := rapid.SampledFrom([]string{"", "alice", "bob"}).Draw(t, "sender")
+		m.Sender, _ = subjects.ParseBy("operator", name)
 		return run.Approved{
 			Meta: m,
 			Approval: run.Approval{

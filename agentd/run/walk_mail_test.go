@@ -56,7 +56,8 @@ func (w *walker) noteSends(after run.State, e run.Event) {
 // that a person approves, for a bounded time within the run's own. No timer
 // decides a turn after the run's time is over. No supervisor decides a turn
 // that it has not seen whole. Nothing but a person's approval carries out a
-// turn with a tool that a person approves.
+// turn with a tool that a person approves. Of a run with approvers, only their
+// decisions count.
 func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 	for _, s := range []run.State{before, after} {
 		if s.Phase != run.Held || s.Input.Tool != nil {
@@ -80,6 +81,10 @@ func checkHeld(t *rapid.T, before, after run.State, e run.Event) {
 		a, _ := e.(run.Approved)
 		if is.Entry.Approve != "" && !was.CarriedOut() && is.CarriedOut() && !a.Approve {
 			t.Fatalf("%T carried out a turn that a person has to approve", e)
+		}
+		if a, decision := e.(run.Approved); decision && before.Phase == run.Held && after.Phase != run.Held &&
+			len(before.Start().Approvers) > 0 && a.Sender.User() != "alice" {
+			t.Fatalf("the decision of %q counts, and those of %s alone may", a.Sender, before.Start().Approvers)
 		}
 	}
 	if _, fired := e.(run.TimedOut); fired && before.Phase == run.Held && after.Phase != run.Held {

@@ -9,12 +9,14 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // drawStart draws the settings of a run. In some walks they bound its turns, or
 // give it a tool that reads mail, as a call or as a line of text.
 func drawStart(t *rapid.T, supervision run.Supervision) *run.Start {
 	s := &run.Start{Supervision: supervision, Turns: max(0, rapid.IntRange(-3, 3).Draw(t, "bound of turns"))}
+	s.Approvers = rapid.SampledFrom([]subjects.Approvers{nil, {"user:alice"}}).Draw(t, "approvers")
 	reads := rapid.SampledFrom([]run.Op{run.OpMail, run.OpWait}).Draw(t, "reads by")
 	switch rapid.SampledFrom([]string{"", "", "", "tools", "slash"}).Draw(t, "reads mail") {
 	case "tools":
