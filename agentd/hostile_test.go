@@ -91,10 +91,17 @@ func TestHostileSubmissionHeaders(t *testing.T) {
 		h.expectCompleted(plain, "c0=leaf")
 		r := h.root("lead")
 		h.submitTo(r, "go", [][2]string{
-			{subjects.HeaderDepth, "4"}, {subjects.HeaderMaxDepth, "0"}, {subjects.HeaderSchema, "9"},
-			{subjects.HeaderTree, plain.Tree.String()}, {subjects.HeaderPath, "r-1-0"}, {subjects.HeaderParent, "leaf"},
-			{subjects.HeaderReply, plain.Reply(1, 0)}, {"Axe-Policy", "none"}, {"Axe-Scopes", "none"},
-			{"Axe-Imported", "1 2026-01-01T00:00:00Z"}, {"Axe-Written", "2020-01-01T00:00:00Z"},
+			{subjects.HeaderDepth, "4"},
+			{subjects.HeaderMaxDepth, "0"},
+			{subjects.HeaderSchema, "9"},
+			{subjects.HeaderTree, plain.Tree.String()},
+			{subjects.HeaderPath, "r-1-0"},
+			{subjects.HeaderParent, "leaf"},
+			{subjects.HeaderReply, plain.Reply(1, 0)},
+			{"Axe-Policy", "none"},
+			{"Axe-Scopes", "none"},
+			{"Axe-Imported", "1 2026-01-01T00:00:00Z"},
+			{"Axe-Written", "2020-01-01T00:00:00Z"},
 		}...)
 		h.expectCompleted(r, "c0=leaf")
 		header := func(r subjects.Run) map[string]string {
@@ -130,7 +137,8 @@ func TestHostileBodies(t *testing.T) {
 				h.models["leaf"] = delayed(10*time.Second, says("leaf"))
 				h.models["lead"] = turns(calls(
 					call("leaf", "x"), useJSON("call_agent", fill(`{"agent":"leaf","task":X}`)),
-					useJSON("call_agent", fill(`{"agent":X,"task":"x"}`)), useJSON("spawn_agents", fill(`{"tasks":[X]}`)),
+					useJSON("call_agent", fill(`{"agent":X,"task":"x"}`)),
+					useJSON("spawn_agents", fill(`{"tasks":[X]}`)),
 				), says("done"))
 				h.startWorker("w", workerOptions{})
 				h.awaitReady()
@@ -184,7 +192,7 @@ func TestChildTextIsData(t *testing.T) {
 			h.models[name] = says(texts[name])
 			asked = append(asked, call(name, "x"))
 		}
-		h.models["lead"] = turns(calls(asked...), func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+		reads := func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 			for i, name := range slices.Sorted(maps.Keys(texts)) {
 				if got := req.results()[i].Content; got != texts[name] {
 					t.Errorf("%s: the result is %q, want the text %q", name, got, texts[name])
@@ -196,7 +204,8 @@ func TestChildTextIsData(t *testing.T) {
 				}
 			}
 			return says("ok")(ctx, req)
-		})
+		}
+		h.models["lead"] = turns(calls(asked...), reads)
 		h.startWorker("w", workerOptions{})
 		r := h.submit("lead", "go")
 		h.expectCompleted(r, "ok")
@@ -225,7 +234,8 @@ func TestAnswersAreNoMessages(t *testing.T) {
 		get := `{"last_by_subj":"` + evil.Result() + `"}`
 		nc, _ := h.conn.NATS()
 		for _, to := range []string{
-			r.Reply(1, 0), r.Result(), r.Cancel(), leaf.Cancel(), r.Mail(h.key("a")), r.Interrupt(h.key("b")), r.Fired(1),
+			r.Reply(1, 0), r.Result(), r.Cancel(), leaf.Cancel(), r.Mail(h.key("a")), r.Interrupt(h.key("b")),
+			r.Fired(1),
 		} {
 			for api, request := range map[string]string{
 				"DIRECT.GET.AXE_RUNS": get, "STREAM.MSG.GET.AXE_RUNS": get, "STREAM.INFO.AXE_RUNS": "",

@@ -28,8 +28,8 @@ func (h *harness) sign(by subjects.By, subject, body string) {
 
 // TestSenders: two users submit the same id, which is one tree with the name of
 // the first one. Of an agent with approvers, the decision of another user does
-// not count, and neither does one without a proven sender. The approver's message
-// is a trigger like any other.
+// not count, and neither does one without a proven sender. The approver's
+// message is a trigger like any other.
 func TestSenders(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

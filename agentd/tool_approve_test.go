@@ -73,9 +73,9 @@ func TestToolApproval(t *testing.T) {
 	}
 }
 
-// TestToolApprovalUnproven: where the server proves no sender, no decision of an
-// approver could count, and a run that may wait for one fails at its start. A
-// run that needs no person goes on.
+// TestToolApprovalUnproven: where the server proves no sender, no decision of
+// an approver could count, and a run that may wait for one fails at its start.
+// A run that needs no person goes on.
 func TestToolApprovalUnproven(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

@@ -14,7 +14,8 @@ import (
 func TestDialHidesSecrets(t *testing.T) {
 	t.Parallel()
 	d := Dial{
-		URL: "nats://ann:" + hidden + "@host:4222,tls://" + hidden + "@other", User: "u", Password: hidden, Token: hidden,
+		URL:  "nats://ann:" + hidden + "@host:4222,tls://" + hidden + "@other",
+		User: "u", Password: hidden, Token: hidden,
 	}
 	shown := map[string]string{}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {

@@ -185,7 +185,8 @@ func (r *reader) exchange(ctx context.Context, stream string, g directGet) (*ans
 	token := strconv.FormatUint(r.next.Add(1), 36)
 	r.requests.Add(1)
 	a := &answer{
-		whole: len(g.MultiLast) > 0 && g.Batch == 0, one: g.Batch == 0 && len(g.MultiLast) == 0, done: make(chan struct{}),
+		whole: len(g.MultiLast) > 0 && g.Batch == 0, one: g.Batch == 0 && len(g.MultiLast) == 0,
+		done: make(chan struct{}),
 	}
 	r.mu.Lock()
 	r.open[token] = a

@@ -117,7 +117,7 @@ func (f *follower) consume(ctx context.Context) error {
 			}
 			_, md, err := messageOf(m)
 			if err != nil || md.Sequence.Consumer != last+1 {
-				return nil //nolint:nilerr // the next consumer brings it
+				return nil // the next consumer brings it
 			}
 			last, f.seq, open = md.Sequence.Consumer, md.Sequence.Stream, open-1
 			f.fn(Stored{

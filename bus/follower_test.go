@@ -32,9 +32,16 @@ func TestFollowHostileStatus(t *testing.T) {
 	}
 	hostile := func(from int) {
 		for i, h := range [][2]string{
-			{"100", "Idle Heartbeat"}, {"100", "FlowControl Request"}, {"404", "No Messages"},
-			{"408", "Request Timeout"}, {"409", "Consumer Deleted"}, {"409", "Batch Completed"},
-			{"409", "Server Shutdown"}, {"400", "Bad Request"}, {"423", "Nats-Pin-Id mismatch"}, {"503", ""},
+			{"100", "Idle Heartbeat"},
+			{"100", "FlowControl Request"},
+			{"404", "No Messages"},
+			{"408", "Request Timeout"},
+			{"409", "Consumer Deleted"},
+			{"409", "Batch Completed"},
+			{"409", "Server Shutdown"},
+			{"400", "Bad Request"},
+			{"423", "Nats-Pin-Id mismatch"},
+			{"503", ""},
 		} {
 			write(from+2*i, [2]string{"Status", h[0]}, [2]string{"Description", h[1]},
 				[2]string{"Nats-Pending-Messages", "many"})

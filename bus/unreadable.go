@@ -94,8 +94,11 @@ func refusal(m *nats.Msg) error {
 	var answer struct {
 		Error *jetstream.APIError `json:"error"`
 	}
-	if m == nil || json.Unmarshal(m.Data, &answer) != nil || answer.Error == nil {
+	if m == nil {
 		return nil
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil || answer.Error == nil {
+		return nil //nolint:nilerr // it reports none
 	}
 	return answer.Error
 }

@@ -30,8 +30,8 @@ func (c *Client) Cancel(ctx context.Context, tree subjects.Tree, path subjects.P
 		return err
 	}
 	if by := bus.By(c.conn); !by.IsZero() {
-		// The record is stored first, so no cancel message of a known sender
-		// is without it.
+		// The record is stored first, so no cancel message of a known
+		// sender is without it.
 		record := by.On(r.Cancel())
 		_, err := c.conn.Write(ctx, bus.Message{
 			Subject: record, Header: [][2]string{{subjects.HeaderSchema, subjects.Schema}}, Body: body,

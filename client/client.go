@@ -66,8 +66,8 @@ var (
 	// ErrNotHeld is returned for a decision about a run that does not wait
 	// for one.
 	ErrNotHeld = errors.New("run is not held for approval")
-	// ErrNotApprover is returned for a decision about a run of an agent that
-	// names its approvers, by a user that is none of them.
+	// ErrNotApprover is returned for a decision about a run of an agent
+	// that names its approvers, by a user that is none of them.
 	ErrNotApprover = errors.New("the agent does not count decisions of this user")
 	// ErrNoArguments is returned for an approval with arguments for a call
 	// that is no call of a tool, or was refused.

@@ -113,12 +113,12 @@ type Event struct {
 	Again bool
 	// By names the supervisor or the person behind Held, Approved, Denied,
 	// NotCounted and Settled. It is empty if no person decided on a held
-	// turn in time. For a Sender it is Sender.String, and otherwise the name
-	// that the person gives.
+	// turn in time. For a Sender it is Sender.String, and otherwise the
+	// name that the person gives.
 	By string
-	// Sender is the user that sent the message, as the server has proven it.
-	// It is zero if the sender is not known. For Called it is the user that
-	// submitted the task, according to the worker that took it.
+	// Sender is the user that sent the message, as the server has proven
+	// it. It is zero if the sender is not known. For Called it is the user
+	// that submitted the task, according to the worker that took it.
 	Sender subjects.By
 	// Progress is the worker's report, for a live event.
 	Progress run.Progress

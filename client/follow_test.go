@@ -44,6 +44,8 @@ func describe(e client.Event) string {
 		words = append(words, e.Reason)
 	case client.TimedOut:
 		words = append(words, strconv.Itoa(e.Turn), e.Reason)
+	case client.CancelSent, client.NotCounted:
+		words = append(words, e.Sender.String())
 	case client.Called, client.Running, client.Answered, client.BecameIdle, client.MailReceived, client.Interrupted:
 	}
 	return strings.Join(words, " ")

@@ -56,14 +56,14 @@ type Message struct {
 	From string `json:"from,omitzero"`
 	// Name is the agent or the tool of a result.
 	Name string `json:"name,omitzero"`
-	// By is the user that sent the message, as the server has proven it, and
-	// for a task the user that submitted it. It is left out if the sender is
-	// not known.
+	// By is the user that sent the message, as the server has proven it,
+	// and for a task the user that submitted it. It is left out if the
+	// sender is not known.
 	By subjects.By `json:"by,omitzero"`
 	// Idle marks mail by which a fork says that it is idle.
 	Idle bool `json:"idle,omitzero"`
-	// Decision is held, approved, denied, settled or not counted. It is empty
-	// for a verdict that has not taken effect.
+	// Decision is held, approved, denied, settled or not counted. It is
+	// empty for a verdict that has not taken effect.
 	Decision EventKind `json:"decision,omitzero"`
 	// Failed says that a result is an error, and Kind of which kind.
 	Failed bool     `json:"failed,omitzero"`

@@ -109,8 +109,8 @@ func readSnapshot(ctx context.Context, c *Client, f found) (*Snapshot, error) {
 	}
 	t := &tail{c: c, root: f.root, fn: func(e Event) { s.Events = append(s.Events, e) }}
 	for _, m := range ms {
-		// Only a cancel message counts before the root's call, and the record
-		// of its sender.
+		// Only a cancel message counts before the root's call, and the
+		// record of its sender.
 		if m.Seq < f.call && !f.root.Cancels(m.Subject) {
 			continue
 		}

@@ -16,8 +16,9 @@ import (
 // startGuarded starts a NATS server with two users, op and bound. Both have the
 // password secret. The user bound may make no request to JetStream. With tls
 // the server has a certificate that no machine trusts. With roles it also has a
-// user for each role, with the role's name, the operators alice and bob, and the
-// submitter lead_only and the worker lead_worker, which are bound to agents.
+// user for each role, with the role's name, the operators alice and bob, and
+// the submitter lead_only and the worker lead_worker, which are bound to
+// agents.
 func startGuarded(ts *testscript.TestScript, neg bool, args []string) {
 	checkUsage(ts, neg, args, 0, "guarded [tls|roles]")
 	nothing := &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.API.>"}}}

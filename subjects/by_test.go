@@ -65,10 +65,12 @@ func TestByInJSON(t *testing.T) {
 	}
 	b, err := json.Marshal(want)
 	var got By
-	if err != nil || string(b) != `{"role":"operator","user":"alice"}` || json.Unmarshal(b, &got) != nil || got != want {
+	if err != nil || string(b) != `{"role":"operator","user":"alice"}` || json.Unmarshal(b, &got) != nil ||
+		got != want {
 		t.Errorf("%v is %s in JSON, error %v, and decodes to %v", want, b, err, got)
 	}
-	if err := json.Unmarshal([]byte(`{"role":"operator","user":"a.b"}`), &got); !errors.Is(err, ErrToken) || got != want {
+	err = json.Unmarshal([]byte(`{"role":"operator","user":"a.b"}`), &got)
+	if !errors.Is(err, ErrToken) || got != want {
 		t.Errorf("a malformed user decodes to %v, error %v", got, err)
 	}
 	if err := json.Unmarshal([]byte(`{}`), &got); err != nil || !got.IsZero() {

@@ -37,8 +37,8 @@ const (
 	// Other is in.<kind>.<key> with a kind that this version does not know.
 	Other
 	Cancel
-	// CancelBy is cancel.by.<role>.<user>: the record of the user that sends
-	// the cancel message. The record itself cancels nothing.
+	// CancelBy is cancel.by.<role>.<user>: the record of the user that
+	// sends the cancel message. The record itself cancels nothing.
 	CancelBy
 	Result
 	Progress

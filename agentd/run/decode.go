@@ -20,9 +20,9 @@ import (
 // proven, a timer whose time a worker has yet to check, and a kind of message
 // that this version does not know. A malformed outcome is a failed outcome. A
 // malformed reason of a cancel message is a plain cancellation. So is an answer
-// of the server to a read, but for a log entry, which is corrupt. The input of a
-// malformed call holds the fields that could be read, and Called.Malformed says
-// why. A malformed log entry is an error that wraps ErrCorrupt.
+// of the server to a read, but for a log entry, which is corrupt. The input of
+// a malformed call holds the fields that could be read, and Called.Malformed
+// says why. A malformed log entry is an error that wraps ErrCorrupt.
 //
 // The outcome of the run itself is at its reply subject. For a child that is an
 // address of its parent, where it decodes as Replied.

@@ -371,6 +371,8 @@ func seqOf(e run.Event) uint64 {
 		return e.Seq
 	case run.Returned:
 		return e.Seq
+	case run.CancelSent:
+		return e.Seq
 	case run.Cancelled:
 		return e.Seq
 	case run.OutcomeStored:

@@ -31,7 +31,7 @@ func (w *walker) noteMail(e run.Event) {
 		if forked && !killed(w.state, path) {
 			w.mail = append(w.mail, e.Seq)
 		}
-	case run.Called, run.Answered, run.Ended, run.ToolStarted, run.ToolHeld, run.TaskMade, run.TimedOut,
+	case run.CancelSent, run.Called, run.Answered, run.Ended, run.ToolStarted, run.ToolHeld, run.TaskMade, run.TimedOut,
 		run.AnsweredWithoutCalls, run.Approved, run.Settled, run.Interrupted, run.Returned, run.Cancelled,
 		run.OutcomeStored:
 	}

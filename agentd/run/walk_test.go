@@ -202,7 +202,7 @@ func mustRefuse(s run.State, e run.Event) bool {
 	case run.Ended:
 		entry, fits = e.Entry, true
 	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Settled, run.Interrupted,
-		run.Returned, run.Cancelled, run.OutcomeStored:
+		run.Returned, run.CancelSent, run.Cancelled, run.OutcomeStored:
 		return false
 	}
 	if s.Phase == run.None || entry.Index != s.LogIndex+1 {

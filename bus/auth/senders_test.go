@@ -49,12 +49,13 @@ func TestSendersAreProven(t *testing.T) {
 		{Subject: "$JS.API.DIRECT.GET.AXE_RUNS", Reply: approve + "read.by.operator.alice", Data: []byte(read)},
 		{Subject: "$JS.API.STREAM.MSG.GET.AXE_RUNS", Reply: approve + "get.by.operator.alice", Data: []byte(read)},
 		{
-			Subject: approve + "again.by.operator.operator", Reply: approve + "answer.by.operator.alice", Header: schema,
-			Data: decision.Body,
+			Subject: approve + "again.by.operator.operator", Reply: approve + "answer.by.operator.alice",
+			Header: schema, Data: decision.Body,
 		},
 		{
 			Subject: "axe.timer.lead.T1.r.0", Data: decision.Body, Header: nats.Header{
-				subjects.HeaderSchema: {subjects.Schema}, "Nats-Schedule": {"@at " + time.Now().UTC().Format(time.RFC3339)},
+				subjects.HeaderSchema:  {subjects.Schema},
+				"Nats-Schedule":        {"@at " + time.Now().UTC().Format(time.RFC3339)},
 				"Nats-Schedule-Target": {approve + "timer.by.operator.alice"},
 			},
 		},

@@ -153,7 +153,8 @@ func (r Reader) Whole(ctx context.Context, of subjects.Run, reply string) ([]bus
 			ms[i] = first
 		}
 	}
-	return slices.DeleteFunc(bus.InOrder(ms), func(m bus.Stored) bool { return m.Subject == reply && m.IsAnswer() }), nil
+	isAnswer := func(m bus.Stored) bool { return m.Subject == reply && m.IsAnswer() }
+	return slices.DeleteFunc(bus.InOrder(ms), isAnswer), nil
 }
 
 // wholeByScan reads a run that has more subjects than one read covers. It scans

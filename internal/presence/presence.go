@@ -146,8 +146,8 @@ func (r Registry) list(ctx context.Context, since time.Time) ([]Worker, error) {
 // returns the zero Worker for an entry that is none.
 func (r Registry) decode(ctx context.Context, m bus.Stored) (Worker, error) {
 	w := Worker{Seen: m.Time, rev: m.Seq}
-	if json.Unmarshal(m.Body, &w.Entry) != nil {
-		return Worker{}, nil
+	if err := json.Unmarshal(m.Body, &w.Entry); err != nil {
+		return Worker{}, nil //nolint:nilerr // another writer's value
 	}
 	var err error
 	if w.AgentsIn != "" {

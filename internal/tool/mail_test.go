@@ -54,6 +54,7 @@ func TestMailNoticeIsBounded(t *testing.T) {
 	notice := tool.MailNotice(mail)
 	lines := strings.Split(notice, "\n")
 	if len(lines) != 22 || lines[20] != "hello" || lines[21] != "got mail from 980 more" {
-		t.Errorf("%d lines, the last ones %q, want 20 senders, the text and the count", len(lines), lines[len(lines)-2:])
+		t.Errorf("%d lines, the last ones %q, want 20 senders, the text and the count",
+			len(lines), lines[len(lines)-2:])
 	}
 }

@@ -39,7 +39,8 @@ func Remote(def configs.Toolset, log *slog.Logger) (Canceller, error) {
 		return nil, err
 	}
 	dial := bus.Dial{URL: def.Server, Context: def.Context, Creds: def.Creds, Name: "axe toolset " + def.Name}
-	s := &remoteSet{def: def, cfg: bus.Config{Dial: dial, Space: space, Log: log.With(slog.String("toolset", def.Name))}}
+	log = log.With(slog.String("toolset", def.Name))
+	s := &remoteSet{def: def, cfg: bus.Config{Dial: dial, Space: space, Log: log}}
 	for _, t := range defined(def) {
 		t.Schema, t.Effect = taskSchema(), run.ToolIdempotent
 		s.tools = append(s.tools, t)

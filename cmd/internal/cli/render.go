@@ -161,7 +161,8 @@ func (d *drawing) choose(top *node) (hidden string) {
 		n    int
 		what string
 	}{
-		{counts[rankStuck] + counts[rankWorks], "at work"}, {counts[rankDone], "done"},
+		{counts[rankStuck] + counts[rankWorks], "at work"},
+		{counts[rankDone], "done"},
 		{counts[rankAbove] + counts[rankWaits] + counts[rankFailed], "more"},
 	} {
 		if c.n > 0 {

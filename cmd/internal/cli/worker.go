@@ -243,7 +243,8 @@ func (f *WorkerFlags) Work(ctx context.Context, conn *bus.Conn, log *slog.Logger
 		Name: f.Name, Open: f.models.Open, Model: f.Model, Root: f.Root, RateLimit: f.rateLimit, Slots: f.Slots,
 		ToolSlots: f.ToolSlots, Sandbox: f.sandbox(), ActiveAgents: f.ActiveAgents, Answers: f.answers,
 		Serving: f.Serving, Metrics: f.Metrics, Prices: f.global.Prices,
-		Memory: f.Memory(conn), Unattended: f.Ephemeral && !f.Attended, Unproven: f.Ephemeral, Timeout: f.Timeout, Grace: f.Grace, Log: log,
+		Memory: f.Memory(conn), Unattended: f.Ephemeral && !f.Attended, Unproven: f.Ephemeral,
+		Timeout: f.Timeout, Grace: f.Grace, Log: log,
 		TreeLog: trees,
 	})
 	if err != nil {

@@ -460,7 +460,8 @@ func watchRequests(t *testing.T, url, inbox, tree string) func() map[string]int 
 			if err != nil {
 				return counts
 			}
-			about := strings.Contains(string(m.Data), "."+tree+".") || strings.Contains(strings.ToLower(m.Subject), "worker")
+			about := strings.Contains(string(m.Data), "."+tree+".") ||
+				strings.Contains(strings.ToLower(m.Subject), "worker")
 			if about && strings.HasPrefix(m.Reply, inbox+".") {
 				counts[m.Subject]++
 			}
@@ -557,7 +558,8 @@ func TestSilentServer(t *testing.T) {
 	}
 	for _, after := range []time.Duration{3 * time.Second, 4 * time.Second, 2 * time.Minute} {
 		want := silent + presence.Age(after)
-		if v := at(after); !strings.Contains(v, want) || !strings.Contains(v, ">t1 ") || !strings.Contains(v, "up 1 h") {
+		v := at(after)
+		if !strings.Contains(v, want) || !strings.Contains(v, ">t1 ") || !strings.Contains(v, "up 1 h") {
 			t.Errorf("want %q and the last look, got:\n%s", want, v)
 		}
 	}
