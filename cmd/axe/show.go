@@ -27,8 +27,8 @@ why, called, ended, deadline, model, turns, retries, input_tokens,
 output_tokens, cached_tokens, worker, task, by, result, error, kind, spans and,
 with prices in config.toml, cost, currency and cost_partial, of the run alone.
 The field by is the user that submitted the tree, if the server has proven it.
-The status of a run is completed or failed or, before that, ready (for its model or
-tool), awaiting (calls or a review), idle (until mail comes), held (for a
+The status of a run is completed or failed or, before that, ready (for its model
+or tool), awaiting (calls or a review), idle (until mail comes), held (for a
 person) or polling (its tool's server). The spans divide the time of the run:
 each has a kind (queue, model, tool, wait or held), from and to.`
 

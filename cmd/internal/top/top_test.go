@@ -297,9 +297,9 @@ func TestCancel(t *testing.T) {
 	if root, err := s.RootState(t.Context(), client.TreeID("t1")); err != nil || root.Ended() {
 		t.Fatalf("the tree has ended, or %v", err)
 	}
-	s.press("enter", "down")
+	s.press("enter")
 	s.shows("slow r-1-0")
-	s.press("c")
+	s.press("down", "c")
 	s.shows("Cancel run r-1-0 of tree t1")
 	s.press("y")
 	o, err := s.Wait(t.Context(), client.TreeID("t1"))
