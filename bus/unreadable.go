@@ -42,9 +42,10 @@ func isWhole(m *nats.Msg) bool {
 
 // leaderGet asks the leader of a stream for one message.
 type leaderGet struct {
-	Seq     uint64 `json:"seq,omitzero"`
-	NextFor string `json:"next_by_subj,omitzero"`
-	LastFor string `json:"last_by_subj,omitzero"`
+	Seq       uint64    `json:"seq,omitzero"`
+	StartTime time.Time `json:"start_time,omitzero"`
+	NextFor   string    `json:"next_by_subj,omitzero"`
+	LastFor   string    `json:"last_by_subj,omitzero"`
 }
 
 // fromLeader asks the leader of a stream for one message, under a prefix of the
@@ -108,7 +109,10 @@ func refusal(m *nats.Msg) error {
 // those that were removed meanwhile.
 func (r *reader) readable(ctx context.Context, stream string, g directGet, ms []Stored) ([]Stored, error) {
 	api := cmp.Or(g.api, apiOf(r.conn, g.about()))
-	at := max(g.Seq, 1)
+	at := g.Seq // 0 for a read by time
+	if g.StartTime.IsZero() {
+		at = max(at, 1)
+	}
 	var all []Stored
 	for _, m := range ms {
 		if m.Seq == 0 {
@@ -123,7 +127,7 @@ func (r *reader) readable(ctx context.Context, stream string, g directGet, ms []
 			r.conn.Clocks.pretend(&m)
 		}
 		all = append(all, m)
-		at = m.Seq + 1
+		at, g.StartTime = m.Seq+1, time.Time{}
 	}
 	return InOrder(all), nil
 }
@@ -134,7 +138,7 @@ func (r *reader) placed(
 	ctx context.Context, api, stream string, g directGet, at uint64,
 ) (s Stored, ok bool, err error) {
 	if len(g.MultiLast) == 0 {
-		return fromLeader(ctx, r.conn, api, stream, leaderGet{Seq: at, NextFor: g.NextFor})
+		return fromLeader(ctx, r.conn, api, stream, leaderGet{Seq: at, StartTime: g.StartTime, NextFor: g.NextFor})
 	}
 	g.Seq, g.Batch = at, 1
 	first, err := r.exchange(ctx, stream, g)

@@ -210,3 +210,28 @@ func TestUnreadableSubmissions(t *testing.T) {
 		t.Errorf("%d submissions, error %v (-want +got):\n%s", total, err, diff)
 	}
 }
+
+// TestUnreadableSince: a read of recent entries finds a message with a hostile
+// header at its place, and no older entry in its stead.
+func TestUnreadableSince(t *testing.T) {
+	t.Parallel()
+	for name, header := range hostileHeaders {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := serveT(t, ServerConfig{})
+			w := openT(t, Dial{Server: server}, true).Workers()
+			if _, err := w.Swap(t.Context(), subjects.WorkerOf("old"), 0, []byte("old")); err != nil {
+				t.Fatal(err)
+			}
+			old, ok, err := w.Entry(t.Context(), subjects.WorkerOf("old"))
+			if err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			publishRaw(t, server, "$KV.AXE_WORKERS.evil", header)
+			recent, err := w.List(t.Context(), old.Time.Add(1))
+			if err != nil || len(recent) != 1 || string(recent[0].Body) != "evil" || recent[0].Seq != old.Seq+1 {
+				t.Errorf("recent entries %+v, error %v; want the hostile one alone", recent, err)
+			}
+		})
+	}
+}
