@@ -66,8 +66,8 @@ LONG = $(filter-out cmd/internal/chaostest,$(sort $(patsubst %/,%,$(dir \
 # race by chance. With -rapid.checks they leave out no step. They run without the
 # race detector, with which they take four times as long. A part of each runs
 # with it before: in make test, or with the tests that are skipped there. Only
-# TestLargeBodies never does.
-THOROUGH = Test(LargeBodies|ReferencesOnReplicas|CrashAnywhere|ZombieAnywhere|BudgetAfterACrash|DecisionsSurviveCrashes|ReplyAndCallShareOneSlot|MailTakenOnce|SimWorkersDie)$$
+# the two tests of large bodies never do.
+THOROUGH = Test(LargeBodies|HostileLargeBodies|ReferencesOnReplicas|CrashAnywhere|ZombieAnywhere|BudgetAfterACrash|DecisionsSurviveCrashes|ReplyAndCallShareOneSlot|MailTakenOnce|SimWorkersDie)$$
 
 .PHONY: walks
 walks: ## run the tests that take their time, kill real processes, kill a worker at each of its steps, and take WALKS (40) random walks of whole workers

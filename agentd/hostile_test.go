@@ -125,46 +125,53 @@ func TestHostileSubmissionHeaders(t *testing.T) {
 // and the worker serves the next one.
 func TestHostileBodies(t *testing.T) {
 	t.Parallel()
-	deep := func(within string) string { return strings.Replace(within, "X", strings.Repeat("[", 100_000), 1) }
-	number := func(within string) string { return strings.Replace(within, "X", strings.Repeat("9", 10_000), 1) }
-	long := func(within string) string {
-		return strings.Replace(within, "X", `"`+strings.Repeat("x", 10<<20)+`"`, 1)
+	for name, value := range map[string]string{
+		"deep":   strings.Repeat("[", 100_000),
+		"number": strings.Repeat("9", 10_000),
+		"long":   longText(1 << 20),
+	} {
+		t.Run(name, func(t *testing.T) { testHostileBodies(t, value) })
 	}
-	for name, fill := range map[string]func(string) string{"deep": deep, "number": number, "long": long} {
-		t.Run(name, func(t *testing.T) {
-			withHarness(t, func(h *harness) {
-				h.callingLead([]string{"leaf"})
-				h.models["leaf"] = delayed(10*time.Second, says("leaf"))
-				h.models["lead"] = turns(calls(
-					call("leaf", "x"), useJSON("call_agent", fill(`{"agent":"leaf","task":X}`)),
-					useJSON("call_agent", fill(`{"agent":X,"task":"x"}`)),
-					useJSON("spawn_agents", fill(`{"tasks":[X]}`)),
-				), says("done"))
-				h.startWorker("w", workerOptions{})
-				h.awaitReady()
-				r := h.submit("lead", "go")
-				h.awaitRequests("leaf", 1)
-				for subject, body := range map[string]string{
-					r.Mail(h.key("a")):    `{"from":X,"text":"t"}`,
-					r.Mail(h.key("b")):    `{"from":"ann","text":X}`,
-					r.Mail(h.key("c")):    `{"from":"ann","text":"t","seen":X}`,
-					r.Approve(h.key("d")): `{"approve":true,"turn":X,"arguments":{"0":X}}`,
-					r.Settle(h.key("e")):  `{"as":"answer","answers":{"a":X}}`,
-					r.Reply(1, 9):         `{"status":"completed","result":X}`,
-					r.Fired(9):            `{"a":X}`,
-					r.Space.Run(r.Agent, r.Tree, r.Path.Child(1, 9)).Cancel(): `{"text":X}`,
-					h.root("leaf").Call(): `{"task":X}`,
-				} {
-					h.write(bus.Message{Subject: subject, Body: []byte(fill(body))})
-				}
-				if o := h.awaitOutcome(r, time.Hour); o.Status == "" {
-					t.Errorf("outcome %+v", o)
-				}
-				h.models["lead"] = says("lead")
-				h.expectCompleted(h.submit("lead", "go"), "lead")
-			})
-		})
-	}
+}
+
+// longText is a JSON string of a number of bytes.
+func longText(n int) string { return `"` + strings.Repeat("x", n) + `"` }
+
+// testHostileBodies puts a value into each body of JSON that a worker reads.
+func testHostileBodies(t *testing.T, value string) {
+	t.Helper()
+	fill := func(within string) string { return strings.Replace(within, "X", value, 1) }
+	withHarness(t, func(h *harness) {
+		h.callingLead([]string{"leaf"})
+		h.models["leaf"] = delayed(10*time.Second, says("leaf"))
+		h.models["lead"] = turns(calls(
+			call("leaf", "x"), useJSON("call_agent", fill(`{"agent":"leaf","task":X}`)),
+			useJSON("call_agent", fill(`{"agent":X,"task":"x"}`)),
+			useJSON("spawn_agents", fill(`{"tasks":[X]}`)),
+		), says("done"))
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.awaitRequests("leaf", 1)
+		for subject, body := range map[string]string{
+			r.Mail(h.key("a")):    `{"from":X,"text":"t"}`,
+			r.Mail(h.key("b")):    `{"from":"ann","text":X}`,
+			r.Mail(h.key("c")):    `{"from":"ann","text":"t","seen":X}`,
+			r.Approve(h.key("d")): `{"approve":true,"turn":X,"arguments":{"0":X}}`,
+			r.Settle(h.key("e")):  `{"as":"answer","answers":{"a":X}}`,
+			r.Reply(1, 9):         `{"status":"completed","result":X}`,
+			r.Fired(9):            `{"a":X}`,
+			r.Space.Run(r.Agent, r.Tree, r.Path.Child(1, 9)).Cancel(): `{"text":X}`,
+			h.root("leaf").Call(): `{"task":X}`,
+		} {
+			h.write(bus.Message{Subject: subject, Body: []byte(fill(body))})
+		}
+		if o := h.awaitOutcome(r, time.Hour); o.Status == "" {
+			t.Errorf("outcome %+v", o)
+		}
+		h.models["lead"] = says("lead")
+		h.expectCompleted(h.submit("lead", "go"), "lead")
+	})
 }
 
 // TestChildTextIsData: the answer of a child looks like a slash command, the

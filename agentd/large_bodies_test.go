@@ -50,3 +50,10 @@ func TestLargeBodies(t *testing.T) {
 		}
 	})
 }
+
+// TestHostileLargeBodies: a text of 10 MiB in any body of JSON ends no run but
+// that which gets it.
+func TestHostileLargeBodies(t *testing.T) {
+	t.Parallel()
+	testHostileBodies(t, longText(10<<20))
+}
