@@ -88,8 +88,8 @@ type Config struct {
 	Grace time.Duration
 
 	// Poison is the number of deliveries of a trigger that may fail, or end
-	// without a return. At the next delivery the run ends as poisoned. The
-	// default is DefaultPoison.
+	// without a word after their worker has begun. At the next delivery the
+	// run ends as poisoned. The default is DefaultPoison.
 	Poison int
 
 	// WatchInterval is the time between two looks at another worker, whose
@@ -189,3 +189,8 @@ func checkNotNegative[T int | time.Duration](field string, value T) error {
 	}
 	return nil
 }
+
+// doubt is the number of deliveries without any return that count against a
+// trigger: half of Config.Poison. After as many deliveries, each worker says
+// when it begins (sayBegun).
+func (c Config) doubt() int { return (c.Poison + 1) / 2 }

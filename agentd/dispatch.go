@@ -19,6 +19,9 @@ type trigger struct {
 	pool *slots
 	// inbound says that the trigger counts against the inbound limit.
 	inbound bool
+	// begun is the sequence of the ReturnBegun of this delivery, 0 if none
+	// is stored.
+	begun uint64
 }
 
 // ownTimerFired reports whether the trigger is the firing of the run's own

@@ -78,6 +78,7 @@ func (r *loadedRun) handle(ctx context.Context, batch []*trigger) error {
 	if batch = r.dropExpired(ctx, batch); len(batch) == 0 {
 		return nil
 	}
+	r.sayBegun(ctx, batch)
 	if err := r.settleAndRead(ctx, batch); err != nil {
 		r.readFailed(ctx, batch, err)
 		return err
@@ -312,7 +313,7 @@ func (x *execution) mustFail(ctx context.Context) (end run.End, failed bool, err
 		end := run.EndTimeout(max(0, x.header.Deadline.Sub(x.state.CalledAt)))
 		return lateEnd(x, end), true, nil
 	case x.isPoisoned(x.t):
-		text := tool.GivenUp(x.t.Count-1, x.state.Returns.Of(x.t.Seq))
+		text := tool.GivenUp(x.state.Returns.Of(x.t.Seq), x.t.Count, x.w.cfg.doubt())
 		return run.End{Kind: run.KindPoisoned, Text: text}, true, nil
 	}
 	return run.End{}, false, nil
@@ -336,9 +337,9 @@ func lateEnd(x *execution, end run.End) run.End {
 }
 
 // isPoisoned reports whether a trigger was delivered too often. Only the
-// deliveries count that failed, or that ended without a return.
+// deliveries count that failed, or that ended without a word from their worker.
 func (r *loadedRun) isPoisoned(t *trigger) bool {
-	return r.state.Returns.Of(t.Seq).Counted(t.Count) > r.w.cfg.Poison
+	return r.state.Returns.Of(t.Seq).Counted(t.Count, r.w.cfg.doubt()) > r.w.cfg.Poison
 }
 
 // cancelSelf writes the run's own cancel message. The delivery of that message

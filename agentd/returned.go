@@ -42,7 +42,7 @@ func (r *loadedRun) letGo(ctx context.Context, err error, xs ...*execution) {
 	returns := returnBatch{w: w}
 	for _, x := range xs {
 		w.release(x.t)
-		returns.add(r.run, x.t.Delivery, x.returned(ctx, err))
+		returns.add(r.run, x.t.Delivery, x.t.begun, x.returned(ctx, err))
 	}
 	returns.store(ctx)
 	for _, x := range xs {
@@ -56,7 +56,7 @@ func (r *loadedRun) letGo(ctx context.Context, err error, xs ...*execution) {
 			continue
 		}
 		log.WarnContext(ctx, "trigger given back", slog.Int(keyCount, x.t.Count))
-		counted := max(1, r.state.Returns.Of(x.t.Seq).Counted(x.t.Count))
+		counted := max(1, r.state.Returns.Of(x.t.Seq).Counted(x.t.Count, w.cfg.doubt()))
 		w.giveBack(ctx, x.t.Delivery, busRetryDelay<<min(counted-1, maxRedeliveryShift))
 	}
 }
@@ -98,15 +98,44 @@ type returnBatch struct {
 }
 
 // add adds the return of a delivery of a run. Its fence lets one delivery have
-// one return.
-func (b *returnBatch) add(r subjects.Run, d *bus.Delivery, ret run.Return) {
+// one return, after its ReturnBegun: begun is the sequence of that one, 0
+// without one.
+func (b *returnBatch) add(r subjects.Run, d *bus.Delivery, begun uint64, ret run.Return) {
 	ret.Worker = b.w.cfg.Name
+	b.ms = append(b.ms, returnMessage(r.Returned(subjects.ReturnKey(d.Seq, d.Count)), begun, ret))
+}
+
+// returnMessage is the message of a return. The last message of its subject is
+// that of the sequence after.
+func returnMessage(subject string, after uint64, ret run.Return) bus.Message {
 	body, _ := json.Marshal(ret) // strings and numbers
-	subject := r.Returned(subjects.ReturnKey(d.Seq, d.Count))
-	b.ms = append(b.ms, bus.Message{
+	return bus.Message{
 		Subject: subject, Header: [][2]string{{subjects.HeaderSchema, subjects.Schema}}, Body: body,
-		Fence: bus.After(subject, 0),
-	})
+		Fence: bus.After(subject, after),
+	}
+}
+
+// sayBegun stores that this worker begins with those triggers of a batch that
+// were delivered often before. So a message that kills its workers is told from
+// one that came to workers that died for another reason. It is stored before
+// the run is read, which may be what kills them. A delivery of which it cannot
+// be stored does not count.
+func (r *loadedRun) sayBegun(ctx context.Context, batch []*trigger) {
+	ctx, cancel := context.WithTimeout(ctx, returnTimeout)
+	defer cancel()
+	for _, t := range batch {
+		if t.Count <= r.w.cfg.doubt() {
+			continue
+		}
+		subject := r.run.Returned(subjects.ReturnKey(t.Seq, t.Count))
+		m := returnMessage(subject, 0, run.Return{Cause: run.ReturnBegun, Worker: r.w.cfg.Name})
+		seq, err := r.w.conn.Write(ctx, m)
+		res, err := unlessRefused(result{}, err)
+		if err != nil {
+			r.w.log.DebugContext(ctx, "return not stored", slog.String(keySubject, subject), slog.Any(keyError, err))
+		}
+		t.begun = max(seq, res.minSeq) // a write whose answer was lost refuses itself
+	}
 }
 
 // store stores the returns, also when ctx has ended. A return that is there
@@ -132,7 +161,7 @@ func (w *Worker) returnUnused(ctx context.Context, delay time.Duration, ds ...*b
 	for _, d := range ds {
 		at, err := w.conn.Space().Parse(d.Subject)
 		if err == nil && at.Kind != subjects.Submission && at.Kind != subjects.Returned {
-			returns.add(at.Run, d, run.Return{Cause: run.ReturnUnused})
+			returns.add(at.Run, d, 0, run.Return{Cause: run.ReturnUnused})
 		}
 	}
 	returns.store(ctx)

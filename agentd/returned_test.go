@@ -82,6 +82,59 @@ func TestDeathsPoison(t *testing.T) {
 	}
 }
 
+// TestDeathsBeforeItBegins: of the deliveries to workers that die before they
+// begin with the trigger, half of Config.Poison count. A worker that dies later
+// counts always.
+func TestDeathsBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	const limit, unbegun = 4, 10
+	for begun, want := range map[int]run.Kind{1: "", 2: run.KindPoisoned} {
+		t.Run(strconv.Itoa(begun), func(t *testing.T) {
+			withHarness(t, func(h *harness) {
+				h.callingLead(nil)
+				h.models["lead"] = delayed(time.Minute, says("done"))
+				r := h.submit("lead", "go")
+				cfg := agentd.Config{Poison: limit}
+				for i := range 1 + begun {
+					w := h.startWorker(fmt.Sprint("dies", i), workerOptions{Config: cfg})
+					h.awaitRequests("lead", i+1)
+					w.kill()
+					if i == 0 {
+						h.fetchCall(r, unbegun-1)
+					}
+				}
+				h.startWorker("patient", workerOptions{Config: cfg})
+				if want == "" {
+					h.expectCompleted(r, "done")
+					return
+				}
+				h.expectFailed(r, want, fmt.Sprintf("given up after %d deliveries of the message that moves it: "+
+					"%d ended without a word from their worker; %d whose worker may not have begun do not count",
+					unbegun+begun, limit, unbegun-limit/2))
+			})
+		})
+	}
+}
+
+// fetchCall takes the call of a run for a number of times, and gives it back at
+// once without a word.
+func (h *harness) fetchCall(r subjects.Run, times int) {
+	_, js := h.conn.NATS()
+	consumer, err := js.Consumer(h.ctx, h.conn.Space().Stream(0).Name, "agent_"+r.Agent.String())
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	for range times {
+		m, err := consumer.Next()
+		if err == nil {
+			err = m.Nak()
+		}
+		if err != nil {
+			h.tb.Fatal(err)
+		}
+	}
+}
+
 // TestLostLeasesPoisonNothing: a worker that was frozen for longer than its
 // lease finds that another worker has the run, and stores a return. Its
 // delivery does not count against the run.
@@ -107,7 +160,10 @@ func TestLostLeasesPoisonNothing(t *testing.T) {
 			h.awaitRequests("lead", i+2)
 			frozen[i].Store(false)
 			key := h.returnKey(r, i+1)
-			h.eventually("the return of "+key, func() bool { return h.returns(r)[key].Cause != "" })
+			h.eventually("the return of "+key, func() bool {
+				c := h.returns(r)[key].Cause
+				return c != "" && c != run.ReturnBegun
+			})
 			if got := h.returns(r)[key]; got.Cause != run.ReturnLeaseLost || got.AskedMS < 1000 || got.Turn != 1 {
 				t.Errorf("return %+v, want cause %s, turn 1, and a second at least", got, run.ReturnLeaseLost)
 			}

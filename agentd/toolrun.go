@@ -447,6 +447,6 @@ func (r *toolRun) remark(ctx context.Context, o run.Outcome) {
 	o.Result = text.Truncate(o.Result, maxRemark)
 	o.Error = text.Truncate(o.Error, maxRemark)
 	returns := returnBatch{w: r.x.w}
-	returns.add(r.x.run, r.x.t.Delivery, run.Return{Cause: run.ReturnLate, Late: &o})
+	returns.add(r.x.run, r.x.t.Delivery, r.x.t.begun, run.Return{Cause: run.ReturnLate, Late: &o})
 	returns.store(ctx)
 }

@@ -137,7 +137,7 @@ func (w *world) mustFail(h *handler) (run.End, bool) {
 
 // poisoned is loadedRun.isPoisoned of agentd.
 func (w *world) poisoned(h *handler) bool {
-	if w.poison == 0 || h.state.Returns.Of(h.seq()).Counted(h.count) <= w.poison {
+	if w.poison == 0 || h.state.Returns.Of(h.seq()).Counted(h.count, (w.poison+1)/2) <= w.poison {
 		return false
 	}
 	w.checkPoisoned(h)

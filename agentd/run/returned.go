@@ -35,9 +35,12 @@ type Return struct {
 // ReturnCause is the reason why a worker let go of a delivery.
 type ReturnCause string
 
-// The causes. Every cause but ReturnFailed excuses the delivery: it says
-// nothing about the message.
+// The causes. Every cause but ReturnFailed and ReturnBegun excuses the
+// delivery: it says nothing about the message.
 const (
+	// ReturnBegun: the worker begins with a message that was delivered often
+	// before. The delivery counts if no other return follows.
+	ReturnBegun ReturnCause = "begun"
 	// ReturnDrained: the worker drained.
 	ReturnDrained ReturnCause = "drained"
 	// ReturnLeaseLost: the worker was stopped, or cut off from the server,
@@ -57,7 +60,7 @@ const (
 // excuses reports whether a delivery with this return says nothing about the
 // message. A cause that this version does not know excuses: a newer worker has
 // written it.
-func (c ReturnCause) excuses() bool { return c != ReturnFailed && c != "" }
+func (c ReturnCause) excuses() bool { return c != ReturnFailed && c != ReturnBegun && c != "" }
 
 // decodeReturned returns nil for a key or a body that no worker writes.
 func decodeReturned(key subjects.Key, m Meta, body []byte) Event {
@@ -87,6 +90,9 @@ type Returns struct {
 	Excused int
 	// Failed is the number of deliveries that failed.
 	Failed int
+	// Begun is the number of deliveries with which a worker has begun, and
+	// of which nothing more is known.
+	Begun int
 	// Error is the error of the last one that failed.
 	Error string
 	// Delivery is the number of the newest delivery that has a return.
@@ -95,8 +101,9 @@ type Returns struct {
 	Last Return
 
 	// seen has a bit for each of the deliveries Delivery, Delivery-1 …
-	// Delivery-63 that has a return.
-	seen uint64
+	// Delivery-63 that has a return, and begun for each that is counted in
+	// Begun.
+	seen, begun uint64
 }
 
 // Of returns the returns of a trigger.
@@ -110,12 +117,35 @@ func (all TriggerReturns) Of(trigger uint64) Returns {
 }
 
 // Counted returns how many of a number of deliveries of the trigger count
-// against it: all that no return excuses, the current one included. A worker
-// that dies writes no return, so its delivery counts.
-func (r Returns) Counted(deliveries int) int { return deliveries - r.Excused }
+// against it, the last one included, which is under way: those that failed, and
+// those after which a worker that had begun wrote no word. Of the deliveries
+// without any return, doubt at most count: a worker that dies writes none, but
+// it may have died before it began.
+func (r Returns) Counted(deliveries, doubt int) int {
+	begun, silent := r.silent(deliveries)
+	return 1 + r.Failed + begun + min(silent, doubt)
+}
 
-// with counts one more return. A second return of one delivery changes nothing,
-// nor does one that comes 64 deliveries late.
+// Uncounted returns how many of the deliveries before the last one have no
+// return and yet do not count.
+func (r Returns) Uncounted(deliveries, doubt int) int {
+	_, silent := r.silent(deliveries)
+	return max(0, silent-doubt)
+}
+
+// silent returns how many deliveries before the last one ended without a word
+// after their workers had begun, and how many have no return at all.
+func (r Returns) silent(deliveries int) (begun, silent int) {
+	begun = r.Begun
+	if r.Delivery == deliveries && r.begun&1 != 0 {
+		begun--
+	}
+	return begun, max(0, deliveries-1-r.Excused-r.Failed-begun)
+}
+
+// with counts one more return. It takes the place of a ReturnBegun of the same
+// delivery. Any other second return of a delivery changes nothing, nor does one
+// that comes 64 deliveries late.
 func (all TriggerReturns) with(e Returned) TriggerReturns {
 	r, ok := all.Of(e.Trigger).with(e)
 	if !ok {
@@ -134,22 +164,32 @@ func (all TriggerReturns) with(e Returned) TriggerReturns {
 // with counts one more return. It returns false if the return counts already,
 // or comes too late to tell.
 func (r Returns) with(e Returned) (Returns, bool) {
-	if ahead := e.Delivery - r.Delivery; ahead > 0 {
-		r.seen = r.seen<<min(ahead, 64) | 1
+	ahead := e.Delivery - r.Delivery
+	if ahead > 0 {
+		r.seen <<= min(ahead, 64)
+		r.begun <<= min(ahead, 64)
 		r.Delivery = e.Delivery
-		if e.Turn > 0 {
-			r.Last = e.Return
-		}
-	} else {
-		bit := uint64(1) << min(-ahead, 64)
-		if bit == 0 || r.seen&bit != 0 {
-			return r, false
-		}
-		r.seen |= bit
 	}
-	if e.Cause.excuses() {
+	bit := uint64(1) << min(max(0, -ahead), 64)
+	began := r.begun&bit != 0
+	if bit == 0 || r.seen&bit != 0 && (!began || e.Cause == ReturnBegun) {
+		return r, false
+	}
+	if began {
+		r.begun &^= bit
+		r.Begun--
+	}
+	r.seen |= bit
+	if ahead >= 0 && e.Turn > 0 {
+		r.Last = e.Return
+	}
+	switch {
+	case e.Cause == ReturnBegun:
+		r.begun |= bit
+		r.Begun++
+	case e.Cause.excuses():
 		r.Excused++
-	} else {
+	default:
 		r.Failed++
 		r.Error = e.Error
 	}

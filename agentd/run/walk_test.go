@@ -26,7 +26,7 @@ func TestSimApply(t *testing.T) {
 			sent:    map[string]uint64{},
 			made:    map[subjects.Path]bool{},
 			kept:    map[string]run.Outcome{},
-			returns: map[uint64]map[int]bool{},
+			returns: map[uint64]map[int]run.ReturnCause{},
 		}
 		if rapid.IntRange(0, 2).Draw(t, "supervised") == 2 {
 			w.supervision = run.Supervision{
@@ -82,9 +82,9 @@ type walker struct {
 	made map[subjects.Path]bool
 	// idle has the forks that have reported idle, and got no message since.
 	idle map[string]bool
-	// returns has the deliveries with a return, by trigger. The value is
-	// true if the return excuses the delivery.
-	returns map[uint64]map[int]bool
+	// returns has the deliveries with a return, by trigger, with the cause
+	// that counts.
+	returns map[uint64]map[int]run.ReturnCause
 }
 
 // check checks every promise after one event.

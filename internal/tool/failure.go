@@ -29,10 +29,12 @@ func NoSupervisor(agent, problem string) string {
 }
 
 // GivenUp is the error of a poisoned run: its trigger was delivered too often.
-// The error says how the deliveries ended.
-func GivenUp(deliveries int, r run.Returns) string {
-	text := fmt.Sprintf("given up after %d deliveries of the message that moves it: ", deliveries)
-	silent := max(0, deliveries-r.Failed-r.Excused)
+// The error says how the deliveries before the current one ended. The
+// parameters are those of Returns.Counted.
+func GivenUp(r run.Returns, deliveries, doubt int) string {
+	text := fmt.Sprintf("given up after %d deliveries of the message that moves it: ", deliveries-1)
+	unknown := r.Uncounted(deliveries, doubt)
+	silent := max(0, deliveries-1-r.Failed-r.Excused-unknown)
 	if r.Failed > 0 {
 		text += fmt.Sprintf("%d failed (the last: %s)", r.Failed, r.Error)
 	}
@@ -44,6 +46,9 @@ func GivenUp(deliveries int, r run.Returns) string {
 	}
 	if r.Excused > 0 {
 		text += fmt.Sprintf("; %d that were handed on do not count", r.Excused)
+	}
+	if unknown > 0 {
+		text += fmt.Sprintf("; %d whose worker may not have begun do not count", unknown)
 	}
 	return text
 }
