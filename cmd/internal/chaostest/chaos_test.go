@@ -151,28 +151,39 @@ func TestChaos(t *testing.T) {
 	t.Run("full", func(t *testing.T) { full(t, bin, fifth) })
 	t.Run("restore", func(t *testing.T) { restored(t, bin, fifth) })
 	t.Run("agents", func(t *testing.T) { agentsAtWork(t, bin, fifth) })
+	t.Run("tenants", func(t *testing.T) {
+		if trees == 0 {
+			t.Parallel()
+		}
+		tenants(t, bin, seed, fifth)
+	})
 	t.Run("clocks", func(t *testing.T) { clocks(t, bin, fifth) })
 }
 
-// perform runs a scenario with the commands in the directory bin, and checks
-// its verdict and the stream.
+// perform runs a scenario with the commands in the directory bin.
 func (sc scenario) perform(t *testing.T, bin string, seed uint64, trees int) {
 	t.Helper()
-	h := newHarness(t, sc, bin)
+	newHarness(t, sc, bin).perform(t, seed, trees)
+}
+
+// perform runs the load of a harness under its faults, and checks the verdict
+// and the stream. It returns what the stream has.
+func (h *harness) perform(t *testing.T, seed uint64, trees int) *record {
+	t.Helper()
 	begin := time.Now()
-	v, l := h.run(t, seed, trees)
+	v, l, r := h.run(t, seed, trees)
 	t.Logf("seed %d | %d trees | %s | took %.1fs, a tree %.1fs at most", seed, l.ended.Load(), h.faults(),
 		time.Since(begin).Seconds(), time.Duration(l.longest.Load()).Seconds())
 	t.Logf("model asked %d, minimum %d, extra %d, allowed %d", v.asked, v.minimum, v.extra, v.allowed)
 	t.Logf("lost %d, doubled %d, wrong answers %d, tried again %d, gave up %d",
 		v.lost, v.doubled, v.wrongAnswers, l.retries.Load(), h.pool.unexpectedEnds.Load())
-	if kills := h.hits.count(killWorker); sc.name == "kill" && v.extra > kills*slots {
+	if kills := h.hits.count(killWorker); h.name == "kill" && v.extra > kills*slots {
 		v.blame("%d kills of workers with %d slots cost %d requests", kills, slots, v.extra)
 	}
 	if h.hits.count("") == 0 {
 		v.blame("no fault has happened")
 	}
-	if sc.free && v.extra > 0 {
+	if h.free && v.extra > 0 {
 		v.blame("%d turns were asked again, though no fault costs a request", v.extra)
 	}
 	if n := h.pool.unexpectedEnds.Load(); n > 0 {
@@ -183,6 +194,7 @@ func (sc scenario) perform(t *testing.T, bin string, seed uint64, trees int) {
 		t.Errorf("%s=%d: %d faults of the product:\n%s", seedEnv, seed, len(v.wrong), first)
 	}
 	h.verify(t)
+	return r
 }
 
 // verify checks the stream with axe verify.
@@ -191,8 +203,9 @@ func (h *harness) verify(t *testing.T) {
 	axe := filepath.Join(h.bin, "axe")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, axe, "verify", "--all", "--server", h.servers.urls()).CombinedOutput()
-	if err != nil {
+	cmd := exec.CommandContext(ctx, axe, "verify", "--all", "--server", h.servers.urls())
+	cmd.Env = append(os.Environ(), h.tenant.env("observer")...)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("axe verify: %v\n%s", err, out)
 	}
 }

@@ -28,6 +28,7 @@ type harness struct {
 	servers *servers
 	pool    *workerPool
 	hits    *faultLog // the faults so far
+	tenant  *tenant   // nil: the server has no accounts
 	// lasting waits for the schedules, and for faults until they are
 	// undone.
 	lasting sync.WaitGroup
@@ -44,7 +45,7 @@ func newFleet(t *testing.T, bin, store string, latency time.Duration) (*harness,
 	web := httptest.NewServer(h.model)
 	t.Cleanup(web.Close)
 	h.servers = newServers(t, newGroup(t, h.log), 1, store)
-	return h, agentd{filepath.Join(bin, "agentd"), "", web.URL, 1, 1, h.ackWait, nil, ""}
+	return h, agentd{filepath.Join(bin, "agentd"), "", web.URL, 1, 1, h.ackWait, nil, "", nil}
 }
 
 // startFleet starts the server and three workers. The end of the test ends
@@ -73,7 +74,7 @@ func newHarness(t *testing.T, sc scenario, bin string) *harness {
 	t.Cleanup(web.Close)
 	g := newGroup(t, h.log)
 	h.servers = newServers(t, g, sc.nodes, store)
-	worker := agentd{filepath.Join(bin, "agentd"), agents, web.URL, sc.nodes, sc.partitions, sc.ackWait, nil, ""}
+	worker := agentd{filepath.Join(bin, "agentd"), agents, web.URL, sc.nodes, sc.partitions, sc.ackWait, nil, "", nil}
 	if sc.upgrades {
 		worker.before = builtBefore(t)
 	}
@@ -100,7 +101,7 @@ func (h *harness) connect(t *testing.T) *bus.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	conn, err := bus.Open(ctx, bus.Config{Dial: bus.Dial{URL: h.servers.urls()}})
+	conn, err := bus.Open(ctx, bus.Config{Dial: h.dialAs("operator")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,14 +123,15 @@ func provisioned(ctx context.Context, conn *bus.Conn) error {
 }
 
 // run runs the load under the faults and judges the result.
-func (h *harness) run(t *testing.T, seed uint64, trees int) (*verdict, *load) {
+func (h *harness) run(t *testing.T, seed uint64, trees int) (*verdict, *load, *record) {
 	t.Helper()
 	conn := h.connect(t)
 	lead, err := subjects.ParseAgent("lead")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &load{h: h, client: client.New(conn), lead: lead}
+	l := &load{h: h, client: client.New(conn), lead: lead, more: h.tenant.marker()}
+	l.submitter = h.tenant.env("submitter")
 	ctx, calm := context.WithCancel(t.Context())
 	defer calm()
 	for i, sequence := range h.sequences {
@@ -151,7 +153,7 @@ func (h *harness) run(t *testing.T, seed uint64, trees int) (*verdict, *load) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h.judge(l, r), l
+	return h.judge(l, r), l, r
 }
 
 // reportProgress writes the progress of a scenario to stderr until ctx ends, if

@@ -77,6 +77,11 @@ func (h *harness) inflict(ctx context.Context, f fault) error {
 // pause of up to a second.
 func (h *harness) strikeServer(ctx context.Context, n *node, f fault) error {
 	defer h.hits.begin(f.kind, "")()
+	if h.tenant != nil {
+		for _, other := range h.tenant.beside {
+			defer other.hits.begin(f.kind, "")()
+		}
+	}
 	n.proc.kill()
 	if f.duration > 0.75 {
 		_ = pause.For(ctx, time.Duration(f.duration*float64(time.Second)))

@@ -162,7 +162,7 @@ func (l *load) submit(ctx context.Context, label string) error {
 // command submits a tree with axe-submit, as a shell does.
 func (l *load) command(ctx context.Context, label string) error {
 	args := append([]string{"--server", l.h.servers.urls(), "--id", label, "--detach"}, l.args...)
-	cmd := exec.CommandContext(ctx, filepath.Join(l.h.bin, "axe-submit"), append(args, "lead", label)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(l.h.bin, "axe-submit"), append(args, "lead", label+l.more)...)
 	cmd.Env = append(os.Environ(), l.submitter...)
 	_, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {

@@ -19,6 +19,8 @@ const slots = 16
 type workerPool struct {
 	group  *group
 	places []*place
+	// prefix begins the names of the workers.
+	prefix string
 	// unexpectedEnds is the number of workers that ended though the test
 	// did not end them.
 	unexpectedEnds atomic.Int64
@@ -51,6 +53,8 @@ type agentd struct {
 	args         []string
 	// before is the program of an earlier version, or "".
 	before string
+	// env is added to the environment.
+	env []string
 }
 
 // named returns the command of a worker with this name.
@@ -65,7 +69,7 @@ func (a agentd) named(name string, args ...string) *exec.Cmd {
 		"--log-format", "text",
 	)
 	cmd := exec.Command(a.file, args...) //nolint:noctx // the group ends it
-	cmd.Env = append(os.Environ(), "AXE_OLLAMA_BASE_URL="+a.model+"/"+name)
+	cmd.Env = append(append(os.Environ(), "AXE_OLLAMA_BASE_URL="+a.model+"/"+name), a.env...)
 	return cmd
 }
 
@@ -95,7 +99,7 @@ func (b *place) fill(after *process) error {
 		return nil
 	}
 	b.gen++
-	name := fmt.Sprintf("w%d-%d", b.number, b.gen)
+	name := fmt.Sprintf("%sw%d-%d", b.pool.prefix, b.number, b.gen)
 	p, err := b.pool.group.start(name, b.command(name))
 	if err != nil {
 		return err

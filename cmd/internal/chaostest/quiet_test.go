@@ -17,7 +17,7 @@ import (
 func (h *harness) awaitQuiet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	nc, err := h.servers.dial()
+	nc, err := h.stock("monitor")
 	if err != nil {
 		return err
 	}

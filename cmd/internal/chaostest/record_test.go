@@ -105,7 +105,7 @@ func (r *record) take(m bus.Stored) error {
 		if err := json.Unmarshal(m.Body, &in); err != nil {
 			return err
 		}
-		label := in.Task
+		label, _, _ := strings.Cut(in.Task, "\n")
 		if in.Tool != nil {
 			label = at.Run.Tree.String() + "." + at.Run.Path.String()
 		}
