@@ -144,7 +144,7 @@ func TestLostLeasesPoisonNothing(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		const limit, freezes = 2, 6
 		h.callingLead(nil)
-		h.models["lead"] = delayed(10*time.Minute, says("done"))
+		h.models["lead"] = delayed(3*time.Minute, says("done"))
 		frozen := make([]atomic.Bool, freezes+1)
 		start := func(i int) {
 			cfg := agentd.Config{Poison: limit, Slots: 1} // no slot for another delivery

@@ -516,7 +516,9 @@ func TestInterruptBounded(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"lost"}), define("lost", nil)}
 		h.models["lead"] = turns(calls(call("lost", "x")), recites)
-		h.startWorker("w", workerOptions{agents: h.agents[:1]})
+		h.startWorker("w", workerOptions{
+			Config: agentd.Config{Timeout: 10 * time.Minute}, agents: h.agents[:1],
+		})
 		elsewhere := h.startWorker("v", workerOptions{agents: h.agents[1:]})
 		h.awaitReady()
 		elsewhere.kill()

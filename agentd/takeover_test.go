@@ -24,7 +24,7 @@ func TestZombieStopsAsking(t *testing.T) {
 	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.callingLead(nil)
-		h.models["lead"] = delayed(10*time.Minute, says("done"))
+		h.models["lead"] = delayed(2*time.Minute, says("done"))
 		var frozen atomic.Bool
 		h.startWorker("victim", workerOptions{Config: agentd.Config{Slots: 1}, frozen: &frozen})
 		h.awaitReady()
@@ -137,7 +137,7 @@ func TestHungModelCallReleasesItsRun(t *testing.T) {
 				h.callingLead(nil)
 				h.models["lead"] = func(context.Context, *modelRequest) (*provider.Response, error) {
 					// The model ignores its context.
-					time.Sleep(10 * time.Minute)
+					time.Sleep(3 * time.Minute)
 					return nil, context.DeadlineExceeded
 				}
 				h.startWorker("victim", workerOptions{})
@@ -150,7 +150,7 @@ func TestHungModelCallReleasesItsRun(t *testing.T) {
 				h.submitTo(r, "go", [2]string{subjects.HeaderDeadline, from.Add(time.Minute).Format(time.RFC3339Nano)})
 				h.expectFailed(r, run.KindTimeout, "timeout after 60s")
 				h.tookAtMost(from, time.Minute+3*bus.DefaultAckWait)
-				time.Sleep(15 * time.Minute)
+				time.Sleep(5 * time.Minute)
 				if n := len(h.requests("lead")); n != 1 {
 					t.Errorf("%d requests, want 1", n)
 				}

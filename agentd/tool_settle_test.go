@@ -144,11 +144,11 @@ func TestUnsettledCallTimesOut(t *testing.T) {
 		h.agents[0].ToolConf["run_command"] = configs.ToolConfig{
 			Timeout: 20 * time.Second, OnUnknown: configs.UnknownAsk,
 		}
-		root := h.killToolAt(toolDeaths[2])
-		time.Sleep(50 * time.Minute)
+		root := h.killToolWith(toolDeaths[2], agentd.Config{Timeout: 10 * time.Minute})
+		time.Sleep(8 * time.Minute)
 		h.awaitHeld(root.Tree, 1)
 		o := h.awaitOutcome(root, time.Hour)
-		if !strings.HasPrefix(o.Result, "c0=timeout after 3600s: no person has settled the call: "+unknownBy) {
+		if !strings.HasPrefix(o.Result, "c0=timeout after 600s: no person has settled the call: "+unknownBy) {
 			t.Errorf("outcome %s %q %q, want the timeout of the call as its result", o.Kind, o.Error, o.Result)
 		}
 		if outcomes := h.outcomes(root.Reply(1, 0)); len(outcomes) != 1 || outcomes[0].Kind != run.KindTimeout {

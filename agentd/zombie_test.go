@@ -130,7 +130,7 @@ func TestZombieBeyondTheWindow(t *testing.T) {
 		freezeAt := func(s step) error {
 			if s.Op == "write" && !s.After && strings.HasPrefix(s.Subject, "axe.result.") && !again.Swap(true) {
 				frozen.Store(true)
-				time.Sleep(5 * time.Minute)
+				time.Sleep(2 * time.Minute)
 				frozen.Store(false)
 			}
 			return nil
@@ -145,7 +145,7 @@ func TestZombieBeyondTheWindow(t *testing.T) {
 		}
 		successor := h.startWorker("successor", workerOptions{})
 		h.expectAnswer(h.awaitOutcome(r, time.Hour), 0)
-		time.Sleep(10 * time.Minute)
+		time.Sleep(5 * time.Minute)
 		if ms := h.readAll(r.Space.Result(r.Agent, r.Tree)); len(ms) != 1 {
 			t.Errorf("%d outcomes, want 1", len(ms))
 		}
