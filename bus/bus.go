@@ -223,12 +223,13 @@ func (c *Conn) PublishEphemeral(subject string, body []byte) error {
 // Watch calls fn, one message at a time, for each message that is published to
 // a subject from now on, until ctx ends. It returns at once. fn may still run
 // for a moment after ctx has ended. Watch misses messages while the connection
-// is down, and all of them if the user of the connection is Restricted.
-// It is for views, not for decisions.
+// is down, and all of them if the user of the connection is Restricted or lacks
+// the permission. It is for views, not for decisions.
 func (c *Conn) Watch(ctx context.Context, subject string, fn func(Stored)) error {
 	if Restricted(c) {
 		return nil
 	}
+	c.inflight.view(subject)
 	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
 		if receivedHeader(m) > 0 && !isWhole(m) {
 			// Its place may be made up.

@@ -33,6 +33,8 @@ type inflight struct {
 	// deaf is the violation by which the connection gets no answers; nil if
 	// it may subscribe to its inboxes.
 	deaf error
+	// views are the subjects of Watch. A user may lack permission for them.
+	views map[string]bool
 	// repeats is the number of attempts that were made again.
 	repeats atomic.Uint64
 	// dials is the number of attempts to connect. It changes before any
@@ -51,7 +53,7 @@ func (f *inflight) dialing() {
 }
 
 func newInflight() *inflight {
-	return &inflight{open: map[*request]bool{}, up: make(chan struct{})}
+	return &inflight{open: map[*request]bool{}, views: map[string]bool{}, up: make(chan struct{})}
 }
 
 // request is a request that has no answer yet.
@@ -123,11 +125,19 @@ func (f *inflight) disconnected() {
 	}
 }
 
+// view notes a subject of Watch.
+func (f *inflight) view(subject string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.views[subject] = true
+}
+
 // violated ends the requests that a server may have refused for want of a
 // permission. The server reports a violation apart from the request, with its
 // subject. If no open request has that subject, violated ends all requests of
 // the library, whose subjects are unknown. A connection that may not subscribe
-// to its inboxes gets no answer at all. It reports whether it ended any.
+// to its inboxes gets no answer at all. It reports whether it ended any, or
+// whether the violation is one of Watch, which may see nothing.
 func (f *inflight) violated(err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,9 +147,13 @@ func (f *inflight) violated(err error) bool {
 	if subscription && inbox {
 		f.deaf = err
 	}
+	if subscription && !inbox {
+		_, rest, _ := strings.Cut(err.Error(), `to "`)
+		subject, _, _ := strings.Cut(rest, `"`)
+		return f.views[subject]
+	}
 	for r := range f.open {
 		switch {
-		case subscription && !inbox:
 		case subscription:
 			named = append(named, r)
 		case r.subject == "":

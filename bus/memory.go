@@ -54,8 +54,10 @@ func (m *Memory) Trim(ctx context.Context, agent subjects.Agent, keep int) (remo
 		return 0, err
 	}
 	return old, m.do(ctx, func(s jetstream.Stream) (again bool, _ error) {
-		err := s.Purge(ctx,
-			jetstream.WithPurgeSubject(m.subject(m.keys(agent))), jetstream.WithPurgeSequence(ms[old-1].Seq+1))
+		_, err := askOnce(ctx, m.conn, func(ctx context.Context) (none struct{}, _ error) {
+			return none, s.Purge(ctx,
+				jetstream.WithPurgeSubject(m.subject(m.keys(agent))), jetstream.WithPurgeSequence(ms[old-1].Seq+1))
+		})
 		if err == nil {
 			return false, nil
 		}

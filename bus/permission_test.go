@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -46,6 +47,32 @@ func TestForbidden(t *testing.T) {
 		if !Forbidden(err) || time.Since(began) > answerTimeout {
 			t.Errorf("got %v after %v, want a violation within %v", err, time.Since(began), answerTimeout)
 		}
+	}
+}
+
+// TestTrimForbidden: a user without the permission to remove memory gets the
+// violation, and does not wait for the end of its context.
+func TestTrimForbidden(t *testing.T) {
+	const purge = "$JS.API.STREAM.PURGE.KV_AXE_MEMORY"
+	permissions := &server.Permissions{
+		Publish:   &server.SubjectPermission{Deny: []string{purge}},
+		Subscribe: &server.SubjectPermission{Allow: []string{">"}},
+	}
+	url := natsT(t, &server.Options{
+		JetStream: true, StoreDir: t.TempDir(),
+		Users: []*server.User{
+			{Username: "op", Password: "x"}, {Username: "bound", Password: "x", Permissions: permissions},
+		},
+	})
+	op := openT(t, Dial{URL: url, User: "op", Password: "x"}, true)
+	agent := agentT(t, "lead")
+	appendT(t, op.Memory(), agent, "one", "two")
+	c := openT(t, Dial{URL: url, User: "bound", Password: "x"}, false)
+	ctx, cancel := context.WithTimeout(t.Context(), answerTimeout)
+	defer cancel()
+	_, err := c.Memory().Trim(ctx, agent, 1)
+	if !Forbidden(err) || !strings.Contains(err.Error(), purge) || ctx.Err() != nil {
+		t.Errorf("got %v, context %v; want the violation of %s at once", err, ctx.Err(), purge)
 	}
 }
 

@@ -270,6 +270,7 @@ func TestInboxes(t *testing.T) {
 }
 
 // TestSubscriptionViolation: the violation of a subscription ends no request.
+// One of Watch is expected, and so is not logged.
 func TestSubscriptionViolation(t *testing.T) {
 	f := newInflight()
 	library, l := f.begin(t.Context(), "")
@@ -278,6 +279,10 @@ func TestSubscriptionViolation(t *testing.T) {
 	err := errors.Join(nats.ErrPermissionViolation, why)
 	if f.violated(err) || library.Err() != nil {
 		t.Error("a request ended with the violation of a subscription")
+	}
+	f.view("axe.live.>")
+	if !f.violated(err) || library.Err() != nil {
+		t.Error("the violation of a view is not expected, or has ended a request")
 	}
 }
 
