@@ -103,7 +103,7 @@ var allowedImports = map[string][]string{
 	},
 
 	"internal/mcpserver": {
-		"agentd", "agentd/run", "bus", "client", "internal/httpguard", "internal/pause", "subjects",
+		"agentd", "agentd/run", "bus", "client", "internal/httpguard", "internal/pause", "internal/roles", "subjects",
 		"github.com/modelcontextprotocol/go-sdk/...",
 	},
 
@@ -132,7 +132,8 @@ var allowedImports = map[string][]string{
 		"github.com/charmbracelet/...",
 	},
 	"cmd/internal/web": {
-		"agentd/run", "bus", "client", "cmd/internal/cli", "internal/httpguard", "internal/pause", "internal/toolset",
+		"agentd/run", "bus", "client", "cmd/internal/cli", "internal/httpguard", "internal/pause", "internal/roles",
+		"internal/toolset",
 		"price", "subjects", "github.com/spf13/cobra",
 	},
 	"cmd/internal/cli": withBelow("golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/roles"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -62,6 +63,7 @@ func (s *Server) answer(ctx context.Context, c call) (*mcp.CallToolResult, outpu
 			return s.result(ctx, tree, outcome)
 		}
 	}
+	err = fmt.Errorf("%w%s", err, roles.OfViolation(err))
 	switch cause := context.Cause(work); {
 	case !mayBeStored:
 		return nil, output{}, err

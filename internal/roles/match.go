@@ -45,3 +45,24 @@ func Allowing(s Scope, subject string) (all []Role) {
 	}
 	return all
 }
+
+// OfViolation names the roles that have the subject of a server's violation,
+// for the end of the error: "; roles that have it: observer". It is empty for
+// any other error, and for a subject that no role has.
+func OfViolation(err error) string {
+	_, rest, _ := strings.Cut(err.Error(), `for Publish to "`)
+	subject, _, ok := strings.Cut(rest, `"`)
+	prefix, _, _ := strings.Cut(subject, ".")
+	space, bad := subjects.NewSpace(prefix)
+	if bad != nil {
+		space = subjects.Space{} // the subject is one of NATS itself
+	}
+	var names []string
+	for _, r := range Allowing(Scope{Space: space}, subject) {
+		names = append(names, string(r))
+	}
+	if !ok || len(names) == 0 {
+		return ""
+	}
+	return "; roles that have it: " + strings.Join(names, ", ")
+}

@@ -2,6 +2,7 @@ package roles_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -146,4 +147,22 @@ func TestConf(t *testing.T) {
 		}
 	}
 	checkConf(t, b.String())
+}
+
+// TestOfViolation: the roles that have the subject of a violation are named.
+// The prefix may be one of the user's own.
+func TestOfViolation(t *testing.T) {
+	for subject, want := range map[string]string{
+		"$JS.API.STREAM.PURGE.KV_AXE_MEMORY": "; roles that have it: operator",
+		"acme.submit.lead.T1":                "; roles that have it: submitter, operator",
+		"$JS.API.STREAM.DELETE.AXE_RUNS":     "",
+	} {
+		err := errors.New(`Permissions Violation for Publish to "` + subject + `"`)
+		if got := roles.OfViolation(err); got != want {
+			t.Errorf("%s: got %q, want %q", subject, got, want)
+		}
+	}
+	if got := roles.OfViolation(errors.New("timeout")); got != "" {
+		t.Errorf("no violation: got %q, want nothing", got)
+	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/roles"
 	"github.com/axebus/axe/provider"
-	"github.com/axebus/axe/subjects"
 )
 
 // advice returns a person's next step after an error, "" without one.
@@ -72,32 +71,13 @@ func advice(err error) string {
 	case untrusted:
 		return "--tls-ca names a file with the authorities to trust"
 	case errors.Is(err, bus.ErrNoReader):
-		return "agentd --agents DIR --server URL starts a worker; or give this user the permission" + rolesWith(err)
+		return "agentd --agents DIR --server URL starts a worker; or give this user the permission" +
+			roles.OfViolation(err)
 	case bus.Forbidden(err):
 		return "the server does not let this user do that: connect as another user, or give this one the permission" +
-			rolesWith(err)
+			roles.OfViolation(err)
 	}
 	return ""
-}
-
-// rolesWith names the roles that have the subject of a violation, in the words
-// of the server.
-func rolesWith(err error) string {
-	_, rest, _ := strings.Cut(err.Error(), `for Publish to "`)
-	subject, _, ok := strings.Cut(rest, `"`)
-	prefix, _, _ := strings.Cut(subject, ".")
-	space, bad := subjects.NewSpace(prefix)
-	if bad != nil {
-		space = subjects.Space{} // the subject is one of NATS itself
-	}
-	var names []string
-	for _, r := range roles.Allowing(roles.Scope{Space: space}, subject) {
-		names = append(names, string(r))
-	}
-	if !ok || len(names) == 0 {
-		return ""
-	}
-	return "; roles that have it: " + strings.Join(names, ", ")
 }
 
 // hint returns a person's next step after a failed outcome, "" without one.

@@ -30,6 +30,13 @@ type WorkerLine struct {
 
 // Workers lists the workers on the bus and those of the last day.
 func Workers(ctx context.Context, conn *bus.Conn) (lines []WorkerLine, err error) {
+	if bus.Restricted(conn) {
+		// The list would be empty. This read fails, and its error names
+		// the permission that is missing.
+		if _, _, err := conn.Workers().Entry(ctx, subjects.Worker{}); err != nil {
+			return nil, err
+		}
+	}
 	survey, err := presence.New(conn).Survey(ctx)
 	if err != nil {
 		return nil, err

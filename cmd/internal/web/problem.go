@@ -11,6 +11,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/internal/roles"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -95,7 +96,7 @@ func asFailure(err error) *failure {
 	}
 	switch {
 	case bus.Forbidden(err):
-		return &failure{http.StatusForbidden, "not_permitted", err}
+		return &failure{http.StatusForbidden, "not_permitted", fmt.Errorf("%w%s", err, roles.OfViolation(err))}
 	case cli.Code(err) == cli.CodeConfig:
 		return &failure{http.StatusBadRequest, "invalid", err}
 	}
