@@ -16,9 +16,21 @@ var apiAnswer = []byte(`{"type":"io.nats.jetstream.api.`)
 // reply subject of its request, and the server stores the answer there.
 func (m Stored) IsAnswer() bool { return m.answer || bytes.HasPrefix(m.Body, apiAnswer) }
 
+// Written is a message with the header and the body that its writer wrote, such
+// as one of an export. It has no place.
+func Written(header nats.Header, body []byte) Stored {
+	return Stored{Header: header, Body: body, answer: hasPlace(header)}
+}
+
 // hasPlace reports whether a header as a writer wrote it has the place of a
 // message, which only a server writes.
-func hasPlace(h nats.Header) bool { return len(h[jetstream.SequenceHeader]) > 0 }
+func hasPlace(h nats.Header) bool { return placesIn(h) > 0 }
+
+// placesIn is the number of places that a header has. The server adds one to a
+// message that it returns.
+func placesIn(h nats.Header) int {
+	return max(len(h[jetstream.StreamHeader]), len(h[jetstream.SequenceHeader]))
+}
 
 // FirstOutcome reads the first message of a subject that is no answer of the
 // server to a read; ok is false if the replica that answers has none.

@@ -242,7 +242,7 @@ func (c *Conn) consume(
 		}
 		fn(Stored{
 			Subject: m.Subject(), Seq: md.Sequence.Stream, Time: c.Clocks.stamp(md.Timestamp), Header: m.Headers(),
-			Body: m.Data(),
+			Body: m.Data(), answer: hasPlace(m.Headers()),
 		})
 		if md.NumPending == 0 {
 			once.Do(caught)

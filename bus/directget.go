@@ -273,15 +273,13 @@ func (a *answer) end(m *nats.Msg) {
 // or of a republished copy. The server appends its headers to those of the
 // writer, which may have the same names.
 func stored(cs *Clocks, m *nats.Msg) Stored {
-	answer := len(m.Header[jetstream.SequenceHeader]) > 1
-	relayed := len(m.Header[jetstream.StreamHeader]) > 1
+	answer := placesIn(m.Header) > 1
 	for _, name := range answerHeaders {
 		if values := m.Header[name]; len(values) > 1 {
 			m.Header[name] = values[len(values)-1:]
 		}
 	}
 	s := Stored{Subject: m.Header.Get(jetstream.SubjectHeader), Header: m.Header, Body: m.Data, answer: answer}
-	s.answered, s.relayed = true, relayed
 	s.Seq, _ = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64)
 	s.Time, _ = time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer))
 	cs.pretend(&s)

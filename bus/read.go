@@ -26,23 +26,18 @@ type Stored struct {
 	Header  nats.Header
 	// Body may be a reference to an object. Conn.Load returns the body.
 	Body []byte
-	// answer says that its writer's header has the place of a message.
+	// answer says that its writer's header has the place of a message,
+	// which a server alone writes: see hasPlace.
 	answer bool
-
-	// answered says that the header has the headers of an answer to a read.
-	answered bool
-	// relayed says that the writer's header had some of them too.
-	relayed bool
 }
 
 // ProvesSender reports whether the user that ends the subject has published the
 // message. The server also writes to subjects that a user names and may not
 // publish to: it stores the answer to a request there, or a scheduled message.
-// Such a message tells it by its header: an answer with a stored message names
-// the stream, a scheduled one its schedule, and any other answer has no schema.
+// Such a message tells it by its header: an answer with a stored message has a
+// place, a scheduled one names its schedule, and any other answer has no schema.
 func (m Stored) ProvesSender() bool {
-	names := !m.answered && m.Header.Get(jetstream.StreamHeader) != ""
-	return m.Header.Get(subjects.HeaderSchema) != "" && m.Header.Get(headerScheduler) == "" && !names && !m.relayed
+	return m.Header.Get(subjects.HeaderSchema) != "" && m.Header.Get(headerScheduler) == "" && !m.IsAnswer()
 }
 
 // FirstOnSubject reports whether the message is certainly the first one of its
@@ -75,7 +70,7 @@ func (m Stored) Fence() (seq uint64, ok bool) {
 func StoredHeader(m Stored) map[string][]string {
 	own := map[string][]string{}
 	for name, values := range m.Header {
-		if m.relayed || !slices.Contains(answerHeaders, name) {
+		if m.answer || !slices.Contains(answerHeaders, name) {
 			own[name] = values
 		}
 	}

@@ -71,7 +71,7 @@ func TestSendersAreProven(t *testing.T) {
 		if m.ProvesSender() {
 			t.Errorf("%s proves alice, with the header %v and the body %s", subject, m.Header, m.Body)
 		}
-		if stored := (bus.Stored{Header: bus.StoredHeader(m)}); stored.ProvesSender() {
+		if stored := bus.Written(bus.StoredHeader(m), m.Body); stored.ProvesSender() {
 			t.Errorf("%s proves alice after an export, with the header %v", subject, stored.Header)
 		}
 	}

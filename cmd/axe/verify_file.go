@@ -89,7 +89,7 @@ func (r *fileReading) message(t subjects.Tree, m archive.Message) {
 		Subject: subject, Seq: m.Seq, Time: m.Time, Body: body, Gone: gone, Fenced: m.Fence != nil,
 		Header: func(name string) string { return archive.Absolute(space, t, name, m.Get(name)) },
 	}
-	v.Unproven = !bus.Stored{Header: m.Header}.ProvesSender()
+	v.Unproven = !bus.Written(m.Header, body).ProvesSender()
 	if m.Fence != nil {
 		v.Fence = *m.Fence
 	}
