@@ -239,11 +239,6 @@ func fields(a *Agent, tools map[string]*ToolConfig) map[string]any {
 		"policy.agents": &a.Policy.Agents,
 		"policy.tools":  &a.Policy.Tools,
 
-		"limits.max_agents":     &a.Budget.Agents,
-		"limits.max_turns":      &a.Budget.Turns,
-		"limits.max_tokens":     &a.Budget.Tokens,
-		"limits.max_tool_calls": &a.Budget.ToolCalls,
-
 		"params.temperature":  &a.Params.Temperature,
 		"params.max_tokens":   &a.Params.MaxTokens,
 		"params.on_truncated": (*string)(&a.Params.OnTruncated),
@@ -273,6 +268,7 @@ func fields(a *Agent, tools map[string]*ToolConfig) map[string]any {
 		"supervision.timeout":    (*duration)(&a.Supervision.Timeout),
 		"supervision.on_timeout": (*string)(&a.Supervision.OnTimeout),
 	}
+	addLimits(all, &a.Budget)
 	for name, c := range tools {
 		all["tool."+name+".effect"] = (*string)(&c.Effect)
 		all["tool."+name+".timeout"] = (*duration)(&c.Timeout)

@@ -205,16 +205,12 @@ func (t *Toolset) fields(tools map[string]*ToolsetTool) map[string]any {
 		"creds":          &t.Creds,
 		"subject_prefix": &t.SubjectPrefix,
 
-		"limits.max_agents":     &t.Limits.Agents,
-		"limits.max_turns":      &t.Limits.Turns,
-		"limits.max_tokens":     &t.Limits.Tokens,
-		"limits.max_tool_calls": &t.Limits.ToolCalls,
-
 		"sandbox.network": &t.Sandbox.Network,
 		"sandbox.write":   &t.Sandbox.Write,
 		"sandbox.read":    &t.Sandbox.Read,
 		"sandbox.env":     &t.Sandbox.Env,
 	}
+	addLimits(all, &t.Limits)
 	for name, tool := range tools {
 		for key, into := range map[string]any{
 			"effect":      (*string)(&tool.Effect),
@@ -339,12 +335,7 @@ func (t *Toolset) checkRemote() *Error {
 	if _, err := subjects.NewSpace(t.SubjectPrefix); err != nil {
 		return invalid("subject_prefix", err.Error())
 	}
-	return cmp.Or(
-		checkNumber("limits.max_agents", t.Limits.Agents, subjects.MaxLimit),
-		checkNumber("limits.max_turns", t.Limits.Turns, subjects.MaxLimit),
-		checkNumber("limits.max_tokens", t.Limits.Tokens, subjects.MaxLimit),
-		checkNumber("limits.max_tool_calls", t.Limits.ToolCalls, subjects.MaxLimit),
-	)
+	return checkLimits(t.Limits)
 }
 
 func checkURL(key, text string) *Error {

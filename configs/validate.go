@@ -18,6 +18,7 @@ func validate(a Agent) *Error {
 		checkModel(a),
 		checkAgents("sub_agents", a.SubAgents...),
 		checkNumbers(a),
+		checkLimits(a.Budget),
 		checkDelegation(a),
 		checkTools(
 			a,
@@ -76,7 +77,7 @@ func checkParams(a Agent) *Error {
 	return nil
 }
 
-// checkNumbers checks the bounds of all integers.
+// checkNumbers checks the bounds of all integers but those of checkLimits.
 func checkNumbers(a Agent) *Error {
 	for _, n := range []struct {
 		key          string
@@ -87,10 +88,6 @@ func checkNumbers(a Agent) *Error {
 		{"sub_agents_config.timeout", a.SubAgentsConf.Timeout, math.MaxInt},
 		{"delegation.max_batch", a.Delegation.MaxBatch, maxBatch},
 		{"delegation.max_turns", a.Delegation.MaxTurns, maxTurns},
-		{"limits.max_agents", a.Budget.Agents, subjects.MaxLimit},
-		{"limits.max_turns", a.Budget.Turns, subjects.MaxLimit},
-		{"limits.max_tokens", a.Budget.Tokens, subjects.MaxLimit},
-		{"limits.max_tool_calls", a.Budget.ToolCalls, subjects.MaxLimit},
 		{"params.max_tokens", a.Params.MaxTokens, math.MaxInt},
 		{"memory.last_n", a.Memory.LastN, math.MaxInt},
 		{"memory.max_entries", a.Memory.MaxEntries, math.MaxInt},
