@@ -258,6 +258,9 @@ func TestAnswersAreNoMessages(t *testing.T) {
 		if n := len(h.requests("")); n != 3 {
 			t.Errorf("%d requests, want 3: none is aborted, and none made again", n)
 		}
+		if report := h.verifyAll(); report.Violations() > 0 {
+			t.Errorf("verify: %+v", report.Findings)
+		}
 	})
 }
 
@@ -266,7 +269,7 @@ func TestAnswersAreNoMessages(t *testing.T) {
 func (h *harness) expectAtLast(r subjects.Run, want string) {
 	var o run.Outcome
 	h.eventually("an outcome", func() bool {
-		m, ok, err := bus.FirstOutcome(h.ctx, h.conn, r.Result())
+		m, ok, err := bus.FirstMessage(h.ctx, h.conn, r.Result())
 		if err == nil && ok {
 			o, err = run.DecodeOutcome(m.Body)
 		}

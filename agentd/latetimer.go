@@ -79,17 +79,7 @@ func (t *lateTimer) isOver(ctx context.Context, w *Worker) (bool, error) {
 	if t.entry == 0 {
 		return false, nil
 	}
-	subjects := []string{t.run.Log()}
-	if t.reply != "" {
-		subjects = append(subjects, t.reply)
-	}
-	ms, err := w.conn.LastPerSubject(ctx, subjects...)
-	for _, m := range ms {
-		if m.Subject == t.reply || m.Seq > t.entry {
-			return true, err
-		}
-	}
-	return false, err
+	return movedOn(ctx, w.conn, t.run.Log(), t.reply, t.entry)
 }
 
 // lateTimers are the timers that a worker has put off.

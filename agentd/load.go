@@ -370,14 +370,14 @@ func (r *loadedRun) parseCall(call bus.Stored, isTool bool) {
 // 10 s is an error.
 func (w *Worker) outcomeAt(ctx context.Context, reply string) (m bus.Stored, found bool, err error) {
 	if w.conn.Replicas() <= 1 {
-		return bus.FirstOutcome(ctx, w.conn, reply)
+		return bus.FirstMessage(ctx, w.conn, reply)
 	}
 	last, err := w.conn.LastSeq(ctx, reply)
 	if err != nil || last == 0 {
 		return bus.Stored{}, false, err
 	}
 	err = history.CatchUp(ctx, func(ctx context.Context) (ok bool, err error) {
-		m, ok, err = bus.FirstOutcome(ctx, w.conn, reply)
+		m, ok, err = bus.FirstMessage(ctx, w.conn, reply)
 		return ok, err
 	}, "%s", reply)
 	return m, err == nil, err

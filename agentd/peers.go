@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/subjects"
@@ -26,7 +27,7 @@ func (w *Worker) peer(ctx context.Context, r subjects.Run, id subjects.Path) (p 
 		}
 	}
 	err = history.CatchUp(ctx, func(ctx context.Context) (bool, error) {
-		ms, err := w.conn.LastPerSubject(ctx, append(r.Space.EndsOf(r.Tree, id), subject)...)
+		ms, err := bus.MessagePerSubject(ctx, w.conn, append(r.Space.EndsOf(r.Tree, id), subject)...)
 		for _, m := range ms {
 			if at, err := r.Space.Parse(m.Subject); err == nil && at.Kind == subjects.Call {
 				p.Agent = at.Run.Agent.String()

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -31,7 +32,7 @@ func replyOfParent(ctx context.Context, w *Worker, r subjects.Run) (reply string
 	if !ok {
 		return "", false, nil
 	}
-	calls, err := w.conn.LastPerSubject(ctx, r.Space.CallOf(r.Tree, parent))
+	calls, err := bus.MessagePerSubject(ctx, w.conn, r.Space.CallOf(r.Tree, parent))
 	if err != nil {
 		return "", false, err
 	}

@@ -221,7 +221,7 @@ func (w *Worker) checkRoot(ctx context.Context, r subjects.Run) (Card, *run.Outc
 	if !ok || c.CallProblem() != "" {
 		return c, new(notServed(r.Agent.String(), c)), nil
 	}
-	roots, err := w.conn.LastPerSubject(ctx, r.Space.CallOf(r.Tree, subjects.Root))
+	roots, err := bus.MessagePerSubject(ctx, w.conn, r.Space.CallOf(r.Tree, subjects.Root))
 	if err != nil {
 		return c, nil, err
 	}

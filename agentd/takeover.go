@@ -61,16 +61,34 @@ func (x *execution) watchTakeover(ctx context.Context, abort context.CancelCause
 	}
 	reply, _ := x.replySubject()
 	for {
-		ms, err := conn.LastPerSubject(ctx, x.run.Log(), reply)
-		for _, m := range ms {
-			if err == nil && (m.Subject == reply || m.Seq > x.state.LogSeq) {
-				abort(errTakenOver)
-			}
+		if moved, err := movedOn(ctx, conn, x.run.Log(), reply, x.state.LogSeq); err == nil && moved {
+			abort(errTakenOver)
 		}
 		if pause.For(ctx, conn.AckWait()/takeoverChecksPerLease) != nil {
 			return
 		}
 	}
+}
+
+// movedOn reports whether a run has an outcome at its reply subject, or an entry
+// in its log after a sequence. The reply subject may be empty.
+func movedOn(ctx context.Context, conn *bus.Conn, log, reply string, seq uint64) (bool, error) {
+	filters := []string{log}
+	if reply != "" {
+		filters = append(filters, reply)
+	}
+	ms, err := conn.LastPerSubject(ctx, filters...)
+	for _, m := range ms {
+		switch {
+		case m.Subject == reply && m.IsAnswer():
+			if _, ended, err := bus.FirstMessage(ctx, conn, reply); err != nil || ended {
+				return ended, err
+			}
+		case m.Subject == reply, m.Seq > seq:
+			return true, nil
+		}
+	}
+	return false, err
 }
 
 // keepAnnouncing announces again and again that this worker is asking, until

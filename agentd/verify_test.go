@@ -36,6 +36,7 @@ func (h *harness) verifyAll() verify.Report {
 			Body:    body,
 			Fenced:  fenced,
 			Fence:   fence,
+			Answer:  m.IsAnswer(),
 		})
 	}
 	err := c.CheckArtifacts(func(tree subjects.Tree, name string) (string, error) {

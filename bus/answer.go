@@ -32,9 +32,9 @@ func placesIn(h nats.Header) int {
 	return max(len(h[jetstream.StreamHeader]), len(h[jetstream.SequenceHeader]))
 }
 
-// FirstOutcome reads the first message of a subject that is no answer of the
+// FirstMessage reads the first message of a subject that is no answer of the
 // server to a read; ok is false if the replica that answers has none.
-func FirstOutcome(ctx context.Context, c *Conn, subject string) (m Stored, ok bool, err error) {
+func FirstMessage(ctx context.Context, c *Conn, subject string) (m Stored, ok bool, err error) {
 	m, ok, err = c.First(ctx, subject)
 	if err != nil || !ok || !m.IsAnswer() {
 		return m, ok, err
@@ -45,4 +45,27 @@ func FirstOutcome(ctx context.Context, c *Conn, subject string) (m Stored, ok bo
 		}
 	}
 	return Stored{}, false, nil
+}
+
+// MessagePerSubject reads the last message of every subject that one of the
+// filters matches, in stream order. In place of an answer of the server it reads
+// the first message of that subject. It leaves out a subject with answers alone.
+func MessagePerSubject(ctx context.Context, c *Conn, filters ...string) ([]Stored, error) {
+	last, err := c.LastPerSubject(ctx, filters...)
+	if err != nil {
+		return nil, err
+	}
+	var all []Stored
+	for _, m := range last {
+		ok := true
+		if m.IsAnswer() {
+			if m, ok, err = FirstMessage(ctx, c, m.Subject); err != nil {
+				return nil, err
+			}
+		}
+		if ok {
+			all = append(all, m)
+		}
+	}
+	return InOrder(all), nil
 }

@@ -35,7 +35,7 @@ func (c *Client) Artifacts(ctx context.Context, tree subjects.Tree) ([]Artifact,
 			return all, fmt.Errorf("tree %s: %w", tree, err)
 		}
 		at, err := space.Parse(m.Subject)
-		if err != nil || at.Kind != subjects.Reply {
+		if err != nil || at.Kind != subjects.Reply || m.IsAnswer() {
 			continue
 		}
 		body, err := c.runs.Load(ctx, m)

@@ -41,6 +41,7 @@ func (c *Client) DeadLetters(ctx context.Context) ([]DeadLetter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dead letters: %w", err)
 	}
+	ms = slices.DeleteFunc(ms, bus.Stored.IsAnswer)
 	letters := make([]DeadLetter, len(ms))
 	for i, m := range ms {
 		if letters[i], err = c.decodeDeadLetter(ctx, m); err != nil {

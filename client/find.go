@@ -47,7 +47,7 @@ func (c *Client) lookup(ctx context.Context, tree subjects.Tree) (found, error) 
 // lookupRoot reads the call or the outcome of a tree's root.
 func (c *Client) lookupRoot(ctx context.Context, tree subjects.Tree) (found, error) {
 	space := c.conn.Space()
-	ms, err := c.conn.LastPerSubject(ctx, space.CallOf(tree, subjects.Root), space.ResultOf(tree))
+	ms, err := bus.MessagePerSubject(ctx, c.conn, space.CallOf(tree, subjects.Root), space.ResultOf(tree))
 	if err != nil {
 		return found{}, fmt.Errorf("tree %s: %w", tree, err)
 	}
@@ -102,7 +102,7 @@ func (c *Client) findRun(
 		return f.root, f.call, err
 	}
 	space := f.root.Space
-	ms, err := c.conn.LastPerSubject(ctx, space.CallOf(tree, path), space.ToolCallOf(tree, path))
+	ms, err := bus.MessagePerSubject(ctx, c.conn, space.CallOf(tree, path), space.ToolCallOf(tree, path))
 	if err != nil {
 		return subjects.Run{}, 0, fmt.Errorf("tree %s: %w", tree, err)
 	}
@@ -128,7 +128,7 @@ func (c *Client) findActive(ctx context.Context, tree subjects.Tree, path subjec
 	if err := c.checkNotEnded(ctx, r); err != nil {
 		return r, err
 	}
-	_, cancelled, err := c.conn.First(ctx, r.Cancel())
+	_, cancelled, err := bus.FirstMessage(ctx, c.conn, r.Cancel())
 	if err == nil && cancelled {
 		err = fmt.Errorf("%s: %w", describe(r), ErrCancelled)
 	}
@@ -161,9 +161,9 @@ func (c *Client) readEnd(ctx context.Context, r subjects.Run) (m bus.Stored, ok 
 	if r.Path.IsRoot() {
 		return c.readResult(ctx, r)
 	}
-	call, found, err := c.conn.First(ctx, r.Call())
+	call, found, err := bus.FirstMessage(ctx, c.conn, r.Call())
 	if err == nil && !found {
-		call, _, err = c.conn.First(ctx, r.ToolCall())
+		call, _, err = bus.FirstMessage(ctx, c.conn, r.ToolCall())
 	}
 	if err != nil {
 		return m, false, err
@@ -172,7 +172,7 @@ func (c *Client) readEnd(ctx context.Context, r subjects.Run) (m bus.Stored, ok 
 	if r.Space.CheckReply(reply) != nil {
 		return m, false, nil //nolint:nilerr // the run's worker refuses such a call
 	}
-	return bus.FirstOutcome(ctx, c.conn, reply)
+	return bus.FirstMessage(ctx, c.conn, reply)
 }
 
 // readOutcome reads the outcome of a run and the time at which it was stored.
@@ -189,7 +189,7 @@ func (c *Client) readOutcome(ctx context.Context, r subjects.Run) (o run.Outcome
 // readResult reads the message that holds the outcome of a root. Of two
 // outcomes the first in the stream counts.
 func (c *Client) readResult(ctx context.Context, root subjects.Run) (bus.Stored, bool, error) {
-	return bus.FirstOutcome(ctx, c.conn, root.Space.Result(root.Agent, root.Tree))
+	return bus.FirstMessage(ctx, c.conn, root.Space.Result(root.Agent, root.Tree))
 }
 
 // Queued reports whether a tree is a submission that no worker has taken yet.

@@ -230,11 +230,11 @@ func (t *tail) readNew(ctx context.Context) (ms []bus.Stored, err error) {
 // cancel message that was stored before the call, and the records of its
 // senders. No other message before the call belongs to the tree.
 func (t *tail) begin(ctx context.Context) ([]bus.Stored, error) {
-	call, called, err := t.c.conn.First(ctx, t.root.Call())
+	call, called, err := bus.FirstMessage(ctx, t.c.conn, t.root.Call())
 	if err != nil || !called {
 		return nil, err
 	}
-	cancel, cancelled, err := t.c.conn.First(ctx, t.root.Cancel())
+	cancel, cancelled, err := bus.FirstMessage(ctx, t.c.conn, t.root.Cancel())
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (t *tail) begin(ctx context.Context) ([]bus.Stored, error) {
 	if !cancelled || cancel.Seq >= call.Seq {
 		return nil, nil
 	}
-	records, err := t.c.conn.LastPerSubject(ctx, t.root.CancelSenders())
+	records, err := bus.MessagePerSubject(ctx, t.c.conn, t.root.CancelSenders())
 	before := slices.DeleteFunc(append(records, cancel), func(m bus.Stored) bool { return m.Seq >= call.Seq })
 	return bus.InOrder(before), err
 }

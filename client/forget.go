@@ -76,7 +76,7 @@ func lastOfEnded(ctx context.Context, c *Client, root subjects.Run) (last time.T
 	}
 	var calls []call
 	note := func(m bus.Stored) {
-		stored[m.Subject] = true
+		stored[m.Subject] = stored[m.Subject] || !m.IsAnswer()
 		if at := m.Time.Add(clock.Shift(m)); at.After(last) {
 			last = at
 		}

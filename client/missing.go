@@ -67,7 +67,7 @@ func (m *missing) check(ctx context.Context) error {
 func (m *missing) look(ctx context.Context) error {
 	conn := m.c.conn
 	space := conn.Space()
-	call, ok, err := conn.First(ctx, m.root.Call())
+	call, ok, err := bus.FirstMessage(ctx, conn, m.root.Call())
 	if err != nil {
 		return err
 	}

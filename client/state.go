@@ -32,7 +32,7 @@ func (c *Client) readState(ctx context.Context, r subjects.Run) (run.State, erro
 
 // readCall reads the call of a run. Ok is false if the run was not called.
 func (c *Client) readCall(ctx context.Context, r subjects.Run) (m bus.Stored, call run.Called, ok bool, err error) {
-	m, ok, err = c.conn.First(ctx, r.Call())
+	m, ok, err = bus.FirstMessage(ctx, c.conn, r.Call())
 	if err != nil || !ok {
 		return m, call, false, err
 	}

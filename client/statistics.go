@@ -71,7 +71,7 @@ func ReadStatistics(ctx context.Context, c *Client, since time.Time) (stats Stat
 				break
 			}
 			at, err := space.Parse(m.Subject)
-			if err != nil || at.Kind != subjects.Result && at.Kind != subjects.Reply {
+			if err != nil || at.Kind != subjects.Result && at.Kind != subjects.Reply || m.IsAnswer() {
 				continue
 			}
 			body, err := c.runs.Load(ctx, m)

@@ -182,7 +182,7 @@ func listedAt(ctx context.Context, c *Client, tree subjects.Tree, all bool) (at 
 		subject = slices.Insert(subject, 0, f.root.Timer(0))
 	}
 	for _, s := range subject {
-		m, ok, err := c.conn.First(ctx, s)
+		m, ok, err := bus.FirstMessage(ctx, c.conn, s)
 		if err != nil || ok {
 			return m.Time, s == f.root.Timer(0), err
 		}
@@ -303,7 +303,8 @@ func (l *treeList) candidates(ctx context.Context) iter.Seq2[candidate, error] {
 	return merged(timed, first(calls, newestRoots))
 }
 
-// found yields the roots of messages.
+// found yields the roots of messages. It leaves out answers of the server under
+// the subjects of calls and results, since a list has each tree once.
 func (l *treeList) found(ms iter.Seq2[bus.Stored, error], by subjects.Kind) iter.Seq2[candidate, error] {
 	space := l.c.conn.Space()
 	return func(yield func(candidate, error) bool) {
@@ -319,6 +320,9 @@ func (l *treeList) found(ms iter.Seq2[bus.Stored, error], by subjects.Kind) iter
 				var at subjects.Address
 				at, err = space.Parse(m.Subject)
 				root = at.Run
+				if m.IsAnswer() {
+					continue
+				}
 			}
 			if err == nil && !yield(candidate{root, m, by}, nil) {
 				return
@@ -419,7 +423,7 @@ func (l *treeList) info(ctx context.Context, cand candidate) (TreeInfo, error) {
 		return t, nil
 	}
 	if cand.by == subjects.Result {
-		_, called, err := l.c.conn.First(ctx, cand.root.Call())
+		_, called, err := bus.FirstMessage(ctx, l.c.conn, cand.root.Call())
 		if err != nil || called {
 			return t, err // it is listed by its call
 		}
@@ -468,7 +472,7 @@ func (l *treeList) infoOfQueued(ctx context.Context, t TreeInfo, m bus.Stored) (
 
 // infoAtWork reads a tree that has no outcome.
 func (l *treeList) infoAtWork(ctx context.Context, t TreeInfo) (TreeInfo, error) {
-	call, called, err := l.c.conn.First(ctx, t.Root.Call())
+	call, called, err := bus.FirstMessage(ctx, l.c.conn, t.Root.Call())
 	if err != nil || !called {
 		return t, err // its messages were removed
 	}

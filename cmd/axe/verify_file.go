@@ -89,7 +89,8 @@ func (r *fileReading) message(t subjects.Tree, m archive.Message) {
 		Subject: subject, Seq: m.Seq, Time: m.Time, Body: body, Gone: gone, Fenced: m.Fence != nil,
 		Header: func(name string) string { return archive.Absolute(space, t, name, m.Get(name)) },
 	}
-	v.Unproven = !bus.Written(m.Header, body).ProvesSender()
+	written := bus.Written(m.Header, body)
+	v.Unproven, v.Answer = !written.ProvesSender(), written.IsAnswer()
 	if m.Fence != nil {
 		v.Fence = *m.Fence
 	}

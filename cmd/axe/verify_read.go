@@ -63,7 +63,7 @@ func (r *reading) feed(ctx context.Context, m bus.Stored) error {
 	r.checker.Add(verify.Message{
 		Subject: m.Subject, Seq: origin.Seq, Time: origin.Time, Shift: r.shift(m), Header: m.Header.Get,
 		Body: body, Gone: gone, Fence: origin.Fence, Fenced: origin.Fenced,
-		Unproven: !m.ProvesSender(),
+		Unproven: !m.ProvesSender(), Answer: m.IsAnswer(),
 	})
 	if r.meter != nil {
 		r.meter.read()

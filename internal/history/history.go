@@ -145,7 +145,7 @@ func (r Reader) Whole(ctx context.Context, of subjects.Run, reply string) ([]bus
 			continue
 		}
 		// This is the last one.
-		first, ok, err := bus.FirstOutcome(ctx, r.conn, reply)
+		first, ok, err := bus.FirstMessage(ctx, r.conn, reply)
 		if err != nil {
 			return nil, err
 		}
@@ -167,7 +167,7 @@ func (r Reader) wholeByScan(ctx context.Context, of subjects.Run, others []strin
 	}
 	var ms []bus.Stored
 	for _, subject := range append(others, of.Cancel()) {
-		first, ok, err := bus.FirstOutcome(ctx, r.conn, subject)
+		first, ok, err := bus.FirstMessage(ctx, r.conn, subject)
 		if err != nil {
 			return nil, err
 		}

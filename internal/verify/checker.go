@@ -26,6 +26,9 @@ type Message struct {
 	// Unproven says that the message does not prove the user that ends its
 	// subject.
 	Unproven bool
+	// Answer says that the message is an answer of the server to a request
+	// for a read. It is no message to a run.
+	Answer bool
 	// Gone says that the body was stored by reference, and was removed.
 	Gone bool
 	// Fenced says that the writer expected a last message of a subject.
@@ -117,6 +120,9 @@ func (c *Checker) Add(m Message) {
 	case at.Kind == subjects.Submission || at.Kind == subjects.Progress:
 		c.foreign(m, "a message that belongs on another stream: "+m.Subject)
 		return
+	case m.Answer && !at.Kind.Begins() && at.Kind != subjects.Log:
+		c.foreign(m, "an answer of the server to a read, which a user has sent to "+m.Subject)
+		return
 	}
 	if m.Unproven {
 		at.By = subjects.By{}
@@ -128,7 +134,7 @@ func (c *Checker) Add(m Message) {
 	if isTrigger(at.Kind) {
 		n.triggers = append(n.triggers, m.Seq)
 	}
-	event, err := run.Decode(at, run.Meta{Seq: m.Seq, Time: m.Time, Shift: m.Shift}, m.Body)
+	event, err := run.Decode(at, run.Meta{Seq: m.Seq, Time: m.Time, Shift: m.Shift, Answer: m.Answer}, m.Body)
 	m.Time = m.Time.Add(m.Shift)
 	switch e := event.(type) {
 	case run.Called:

@@ -106,6 +106,12 @@ func TestRaces(t *testing.T) {
 			s.outcome("r-1-0", 70, run.Outcome{})
 			s.outcome("r-1-1", 80, run.Outcome{})
 		}},
+		{"an answer of the server in the place of a cancel message", verify.Foreign, func(s *history) {
+			s.put("answer", 55, s.run("r").Cancel(), "x").Answer = true
+		}},
+		{"an answer of the server in the place of an outcome", verify.Foreign, func(s *history) {
+			s.put("answer", 15, s.ms["outcome r"].Subject, s.ms["outcome r"].body).Answer = true
+		}},
 		{"a dead letter", verify.Foreign, func(s *history) { s.put("dead", 330, s.run("r-1-0").Dead(), "x") }},
 		{"a call that no worker took", verify.Outcome, func(s *history) {
 			s.drop("cancel c", "end r-1-1-1-0", "outcome r-1-1-1-0")
