@@ -17,6 +17,7 @@ func (x *execution) appendEntry(ctx context.Context, e run.Entry) (result, error
 	e.Index = x.state.LogIndex + 1
 	e.Trigger = x.t.Seq
 	e.Seen = x.state.Seq
+	e.Refused = x.state.Refused
 	e.Worker = x.w.cfg.Name
 	e.CancelsSeen = x.cancelsSeenBy(e.Answer != nil)
 	body, err := json.Marshal(e)

@@ -88,7 +88,7 @@ func failUnread(ctx context.Context, w *Worker, r subjects.Run, o run.Outcome) e
 	if err != nil || !ok {
 		return err
 	}
-	if _, there, err := w.outcomeAt(ctx, reply); err != nil || there {
+	if _, there, err := w.runs.OutcomeAt(ctx, r, reply); err != nil || there {
 		return err
 	}
 	to := outcomeTarget{

@@ -126,7 +126,7 @@ func (w *Worker) conversationAt(ctx context.Context, r subjects.Run, turn int) (
 		return nil, err
 	}
 	of := &loadedRun{w: w, run: r}
-	_, err = of.foldUntil(ctx, ms, func(bus.Stored) bool { return len(of.state.Turns) == turn })
+	_, err = of.foldPast(ctx, ms, func(bus.Stored) bool { return len(of.state.Turns) == turn })
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (w *Worker) conversationBefore(
 	if err != nil {
 		return nil, err
 	}
-	next, err := of.foldUntil(ctx, ms, func(m bus.Stored) bool {
+	next, err := of.foldPast(ctx, ms, func(m bus.Stored) bool {
 		nextTurn := turn > 0 && m.Subject == r.Log() && len(of.state.Turns) == turn
 		return m.Seq > seq || m.Subject == of.header.Reply || nextTurn
 	})
@@ -196,24 +196,15 @@ func (r *loadedRun) continuedWith(ctx context.Context, turn int, answer string) 
 	return c, nil
 }
 
-// foldUntil folds messages until stop returns true for the next message, and
-// returns that message. It returns nil if it has folded all messages. The error
-// wraps errNoConversation if the history is corrupt. Any other error is that of
-// a read from the bus, which may succeed later.
-func (r *loadedRun) foldUntil(ctx context.Context, ms []bus.Stored, stop func(bus.Stored) bool) (*bus.Stored, error) {
-	for i, m := range ms {
-		if stop(m) {
-			return &m, nil
-		}
-		err := r.fold(ctx, ms[i:i+1])
-		if errors.Is(err, run.ErrCorrupt) {
-			err = fmt.Errorf("%w: %w", errNoConversation, err)
-		}
-		if err != nil {
-			return nil, err
-		}
+// foldPast is foldUntil for another run. The error wraps errNoConversation if
+// the history is corrupt. Any other error is that of a read from the bus, which
+// may succeed later.
+func (r *loadedRun) foldPast(ctx context.Context, ms []bus.Stored, stop func(bus.Stored) bool) (*bus.Stored, error) {
+	next, err := r.foldUntil(ctx, ms, stop)
+	if errors.Is(err, run.ErrCorrupt) {
+		err = fmt.Errorf("%w: %w", errNoConversation, err)
 	}
-	return nil, nil
+	return next, err
 }
 
 // withInherited returns the conversation of a run with the messages that it has

@@ -2,6 +2,7 @@ package agentd
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -79,7 +80,31 @@ func (t *lateTimer) isOver(ctx context.Context, w *Worker) (bool, error) {
 	if t.entry == 0 {
 		return false, nil
 	}
-	return movedOn(ctx, w.conn, t.run.Log(), t.reply, t.entry)
+	return movedOn(ctx, w, t.run, t.reply, t.entry)
+}
+
+// write sets the timer.
+func (t *lateTimer) write(ctx context.Context, w *Worker) error {
+	_, err := w.conn.Write(ctx, t.present(w))
+	return t.unlessEnded(ctx, w, err)
+}
+
+// unlessEnded returns the error of the write that sets the timer, nil if the
+// timer or the outcome of a root was there. Outcomes that do not count keep no
+// timer out: it is set after them.
+func (t *lateTimer) unlessEnded(ctx context.Context, w *Worker, err error) error {
+	conflict, there := errors.AsType[*bus.ConflictError](err)
+	for there && t.entry == 0 && w.conn.Grants.Required() {
+		_, ended, failed := w.runs.OutcomeAt(ctx, t.run, t.message.Fence.Subject)
+		if ended || failed != nil {
+			return failed
+		}
+		m := t.present(w)
+		m.Fence.Seq = conflict.Last
+		_, err = w.conn.Write(ctx, m)
+		conflict, there = errors.AsType[*bus.ConflictError](err)
+	}
+	return unlessThere(err)
 }
 
 // lateTimers are the timers that a worker has put off.
@@ -210,7 +235,7 @@ func (l *lateTimers) set(ctx context.Context, due []*lateTimer) {
 		}
 	}
 	for i, err := range w.conn.WriteAll(ctx, ms) {
-		if err = unlessThere(err); err != nil {
+		if err = open[i].unlessEnded(ctx, w, err); err != nil {
 			l.failed(ctx, open[i], err)
 		} else {
 			open[i].acknowledge(ctx, w)

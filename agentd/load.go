@@ -281,7 +281,7 @@ func (r *loadedRun) readWithReply(ctx context.Context, minSeq uint64) error {
 	began := w.conn.Interruptions()
 	both, readCtx := errgroup.WithContext(ctx)
 	both.Go(func() (err error) {
-		outcome, found, err = w.outcomeAt(readCtx, reply)
+		outcome, found, err = w.runs.OutcomeAt(readCtx, r.run, reply)
 		return err
 	})
 	both.Go(func() error { return r.read(readCtx, minSeq) })
@@ -304,7 +304,7 @@ func (r *loadedRun) hasOutcome(ctx context.Context) (bool, error) {
 	if !ok || r.replyKnown {
 		return r.state.OutcomeStored, nil
 	}
-	m, found, err := r.w.outcomeAt(ctx, reply)
+	m, found, err := r.w.runs.OutcomeAt(ctx, r.run, reply)
 	if err != nil || !found {
 		return false, err
 	}
@@ -323,20 +323,34 @@ func (r *loadedRun) applyOutcome(ctx context.Context, m bus.Stored) error {
 
 // fold applies messages in stream order.
 func (r *loadedRun) fold(ctx context.Context, ms []bus.Stored) error {
-	for _, m := range ms {
-		state, e, err := r.w.runs.Apply(ctx, r.run, r.state, m)
-		if err != nil {
-			return err
-		}
-		if called, ok := e.(run.Called); ok && r.state.Phase == run.None {
-			r.noteCall(m, called)
-		}
-		if r.run.Owns(m.Subject) {
-			r.size += weight(len(m.Body))
-		}
-		r.state = state
+	_, err := r.foldUntil(ctx, ms, func(bus.Stored) bool { return false })
+	return err
+}
+
+// foldUntil folds messages until stop returns true for the next message, and
+// returns that message. It returns nil if it has folded all messages.
+func (r *loadedRun) foldUntil(ctx context.Context, ms []bus.Stored, stop func(bus.Stored) bool) (*bus.Stored, error) {
+	if len(ms) > 0 && stop(ms[0]) {
+		return &ms[0], nil
 	}
-	return nil
+	next := 1
+	for f, err := range r.w.runs.Fold(ctx, r.run, r.state, ms) {
+		if err != nil {
+			return nil, err
+		}
+		if called, ok := f.Event.(run.Called); ok && r.state.Phase == run.None {
+			r.noteCall(f.Message, called)
+		}
+		if r.run.Owns(f.Message.Subject) {
+			r.size += weight(len(f.Message.Body))
+		}
+		r.state = f.State
+		if next < len(ms) && stop(ms[next]) {
+			return &ms[next], nil
+		}
+		next++
+	}
+	return nil, nil
 }
 
 // noteCall keeps the header and the sequence of the first call, and the reason
@@ -362,23 +376,4 @@ func (r *loadedRun) parseCall(call bus.Stored, isTool bool) {
 	}
 	r.header.Traceparent = trace.Valid(r.header.Traceparent)
 	r.sentDeadline = r.header.Deadline
-}
-
-// outcomeAt reads the first message of a reply subject. It returns false if
-// there is none. On replicas it asks the leader first: an answer of a lagging
-// follower would make the worker ask the model again. A follower that lags for
-// 10 s is an error.
-func (w *Worker) outcomeAt(ctx context.Context, reply string) (m bus.Stored, found bool, err error) {
-	if w.conn.Replicas() <= 1 {
-		return bus.FirstMessage(ctx, w.conn, reply)
-	}
-	last, err := w.conn.LastSeq(ctx, reply)
-	if err != nil || last == 0 {
-		return bus.Stored{}, false, err
-	}
-	err = history.CatchUp(ctx, func(ctx context.Context) (ok bool, err error) {
-		m, ok, err = bus.FirstMessage(ctx, w.conn, reply)
-		return ok, err
-	}, "%s", reply)
-	return m, err == nil, err
 }

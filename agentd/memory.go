@@ -74,7 +74,7 @@ func (x *execution) rememberAgain(ctx context.Context) {
 	if !remembers || !ok {
 		return
 	}
-	stored, ok, err := x.w.outcomeAt(ctx, reply)
+	stored, ok, err := x.w.runs.OutcomeAt(ctx, x.run, reply)
 	if err != nil || !ok {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/subjects"
 )
@@ -57,7 +58,7 @@ func TestMovedOn(t *testing.T) {
 	}
 	expect := func(what string, moved, ended bool) {
 		t.Helper()
-		got, err := movedOn(t.Context(), conn, r.Log(), reply, 0)
+		got, err := movedOn(t.Context(), &Worker{conn: conn, runs: history.New(conn)}, r, reply, 0)
 		if err != nil || got != moved {
 			t.Errorf("%s: moved on %t, %v; want %t", what, got, err, moved)
 		}

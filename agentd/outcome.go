@@ -140,8 +140,8 @@ func (w *Worker) writeOutcome(ctx context.Context, to outcomeTarget, o run.Outco
 	if err != nil {
 		return result{}, nil, err
 	}
-	there, err := w.storeOutcome(ctx, bus.Message{
-		Subject: to.reply, Body: body, ID: to.reply, Header: schema(),
+	there, err := w.storeOutcome(ctx, to.run, bus.Message{
+		Subject: to.reply, Body: body, ID: to.reply, Sign: true, Header: schema(),
 		Fence: to.fence, Disarm: to.disarm,
 	})
 	res, err := unlessRefused(result{done: err == nil && !there}, err)
@@ -153,16 +153,16 @@ func (w *Worker) writeOutcome(ctx context.Context, to outcomeTarget, o run.Outco
 // below the stream's deduplication window (30 s).
 const outcomeRetryWindow = 20 * time.Second
 
-// storeOutcome stores an outcome. It returns true if another outcome is there
+// storeOutcome stores the outcome of a run. It returns true if another outcome is there
 // instead. The window doubles after each check, because a large body takes
 // time.
-func (w *Worker) storeOutcome(ctx context.Context, m bus.Message) (there bool, _ error) {
+func (w *Worker) storeOutcome(ctx context.Context, r subjects.Run, m bus.Message) (there bool, _ error) {
 	for m.Window = outcomeRetryWindow; ; m.Window *= 2 {
 		_, err := w.conn.Write(ctx, m)
 		if !errors.Is(err, bus.ErrUnsure) {
 			return false, err
 		}
-		if _, there, err = w.outcomeAt(ctx, m.Subject); there || err != nil {
+		if _, there, err = w.runs.OutcomeAt(ctx, r, m.Subject); there || err != nil {
 			return there, err
 		}
 	}

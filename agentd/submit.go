@@ -122,7 +122,7 @@ func (w *Worker) callRoot(ctx context.Context, t *lateTimer, call bus.Message) (
 		w.late.putOffExpected(t)
 		return true, nil
 	}
-	return false, w.writeAll(ctx, []bus.Message{t.message})
+	return false, t.write(ctx, w)
 }
 
 // rootHeader returns the header of a root's call, without the deadline, and the
@@ -246,7 +246,7 @@ func (w *Worker) setRootTimer(ctx context.Context, r subjects.Run) error {
 		return nil //nolint:nilerr // a malformed call is refused where it is served
 	}
 	deadline = deadline.Add(w.conn.Clocks.Of(r).Shift(call))
-	return w.writeAll(ctx, []bus.Message{rootTimer(w, r, deadline).message})
+	return rootTimer(w, r, deadline).write(ctx, w)
 }
 
 // refuseSubmission writes the failed result of a submission that never becomes

@@ -10,6 +10,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/subjects"
 )
 
 // errTakenOver aborts a request to a model that another worker makes too, or
@@ -61,7 +62,7 @@ func (x *execution) watchTakeover(ctx context.Context, abort context.CancelCause
 	}
 	reply, _ := x.replySubject()
 	for {
-		if moved, err := movedOn(ctx, conn, x.run.Log(), reply, x.state.LogSeq); err == nil && moved {
+		if moved, err := movedOn(ctx, x.w, x.run, reply, x.state.LogSeq); err == nil && moved {
 			abort(errTakenOver)
 		}
 		if pause.For(ctx, conn.AckWait()/takeoverChecksPerLease) != nil {
@@ -70,18 +71,20 @@ func (x *execution) watchTakeover(ctx context.Context, abort context.CancelCause
 	}
 }
 
-// movedOn reports whether a run has an outcome at its reply subject, or an entry
-// in its log after a sequence. The reply subject may be empty.
-func movedOn(ctx context.Context, conn *bus.Conn, log, reply string, seq uint64) (bool, error) {
-	filters := []string{log}
+// movedOn reports whether a run has an outcome at its reply subject that
+// counts, or an entry in its log after a sequence. The reply subject may be
+// empty.
+func movedOn(ctx context.Context, w *Worker, of subjects.Run, reply string, seq uint64) (bool, error) {
+	filters := []string{of.Log()}
 	if reply != "" {
 		filters = append(filters, reply)
 	}
-	ms, err := conn.LastPerSubject(ctx, filters...)
+	ms, err := w.conn.LastPerSubject(ctx, filters...)
 	for _, m := range ms {
 		switch {
-		case m.Subject == reply && m.IsAnswer():
-			if _, ended, err := bus.FirstMessage(ctx, conn, reply); err != nil || ended {
+		case m.Subject == reply && (m.IsAnswer() || w.conn.Grants.Required()):
+			// The last one may be one that does not count.
+			if _, ended, err := w.runs.OutcomeAt(ctx, of, reply); err != nil || ended {
 				return ended, err
 			}
 		case m.Subject == reply, m.Seq > seq:

@@ -431,7 +431,7 @@ func (r *toolRun) publish(ctx context.Context, o run.Outcome) (result, error) {
 // answer to its write may have been lost.
 func storedByUs(ctx context.Context, x *execution) (bool, error) {
 	reply, _ := x.replySubject()
-	m, found, err := x.w.outcomeAt(ctx, reply)
+	m, found, err := x.w.runs.OutcomeAt(ctx, x.run, reply)
 	if err != nil || !found {
 		return false, err
 	}

@@ -3,6 +3,7 @@ package bus
 import (
 	"bytes"
 	"context"
+	"iter"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,17 +33,31 @@ func placesIn(h nats.Header) int {
 	return max(len(h[jetstream.StreamHeader]), len(h[jetstream.SequenceHeader]))
 }
 
+// Messages reads the messages of a subject in stream order, without the answers
+// of the server to reads. It ends after an error.
+func Messages(ctx context.Context, c *Conn, subject string) iter.Seq2[Stored, error] {
+	return func(yield func(Stored, error) bool) {
+		m, ok, err := c.First(ctx, subject)
+		if err != nil {
+			yield(Stored{}, err)
+			return
+		}
+		if !ok || !m.IsAnswer() && !yield(m, nil) {
+			return
+		}
+		for m, err := range c.Scan(ctx, subject, m.Seq) {
+			if (err != nil || !m.IsAnswer()) && !yield(m, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // FirstMessage reads the first message of a subject that is no answer of the
 // server to a read; ok is false if the replica that answers has none.
 func FirstMessage(ctx context.Context, c *Conn, subject string) (m Stored, ok bool, err error) {
-	m, ok, err = c.First(ctx, subject)
-	if err != nil || !ok || !m.IsAnswer() {
-		return m, ok, err
-	}
-	for m, err := range c.Scan(ctx, subject, m.Seq) {
-		if err != nil || !m.IsAnswer() {
-			return m, err == nil, err
-		}
+	for m, err := range Messages(ctx, c, subject) {
+		return m, err == nil, err
 	}
 	return Stored{}, false, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 	"github.com/nats-io/nuid"
 
 	"github.com/axebus/axe/subjects"
@@ -32,6 +33,12 @@ type Config struct {
 	ScanLimit uint64
 	// Log may be nil: nothing is logged then.
 	Log *slog.Logger
+	// Signers are the public keys of the accounts and operators that may
+	// grant agents to the keys of workers. With any, outcomes have to be
+	// signed (Grants).
+	Signers []string
+	// SignKey signs outcomes in place of the key of the connection's user.
+	SignKey nkeys.KeyPair
 
 	// Intercept, if not nil, is called at each Point. Its error becomes the
 	// operation's. Before the renewal of a lease it prevents the renewal.
@@ -110,6 +117,8 @@ type Conn struct {
 	Clocks *Clocks
 	// Health knows the faults of the streams.
 	Health *Health
+	// Grants decide which outcomes count.
+	Grants *Grants
 
 	cfg Config
 	nc  *nats.Conn
@@ -177,6 +186,10 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
 	if c.reader, err = newReader(c, requests, api); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	if c.Grants, err = newGrants(c, cfg.Signers); err != nil {
 		nc.Close()
 		return nil, err
 	}

@@ -54,6 +54,8 @@ func byOf(ctx context.Context, nc *nats.Conn, requests *inflight, space subjects
 // userClaims are the claims of a user's JWT that clients read.
 type userClaims struct {
 	Name string `json:"name"`
+	// Key is the public key of the user.
+	Key  string `json:"sub"`
 	NATS struct {
 		Pub struct {
 			Allow []string `json:"allow"`

@@ -13,6 +13,7 @@ import (
 )
 
 // Directory is the bucket of the known agents' cards: a value under each name.
+// It has the grants of workers too, which its methods leave out (Grants).
 type Directory struct {
 	conn *Conn
 	kv   jetstream.KeyValue
@@ -95,7 +96,9 @@ func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte)
 		} else {
 			known[key] = true
 		}
-		fn(key, value)
+		if !d.conn.Grants.heard(key, value) {
+			fn(key, value)
+		}
 	}
 	var once sync.Once
 	for first := true; ; first = false {

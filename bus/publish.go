@@ -37,6 +37,9 @@ type Message struct {
 	// ID is the Nats-Msg-Id. A second message with the same ID is not
 	// stored within the stream's deduplication window. It may be empty.
 	ID string
+	// Sign says that the message is an outcome, which the connection signs
+	// if its key has a grant (Grants). The signature is then the ID.
+	Sign bool
 	// Fence is the condition of the write.
 	Fence Fence
 	// Timer makes the message a schedule.
@@ -432,6 +435,11 @@ func (c *Conn) message(ctx context.Context, m Message) (*nats.Msg, error) {
 	}
 	if err := c.externalize(ctx, msg); err != nil {
 		return nil, err
+	}
+	if m.Sign {
+		if err := c.Grants.sign(msg, m.Body); err != nil {
+			return nil, err
+		}
 	}
 	return msg, nil
 }

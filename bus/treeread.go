@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 
 	"github.com/axebus/axe/subjects"
 )
@@ -158,10 +159,16 @@ func checkRead(c *Conn, tree subjects.Tree, subject string, r readRequest) error
 	space := c.Space()
 	runs := c.streams.Load().names
 	objects := objectStream(space)
-	streams := append(slices.Clone(runs), space.Name("SUBMIT"), objects)
+	agents := c.bucket("AGENTS", "").streamName()
+	streams := append(slices.Clone(runs), space.Name("SUBMIT"), objects, agents)
 	switch {
 	case api != "STREAM.INFO" && api != "STREAM.MSG.GET" && api != "DIRECT.GET", !slices.Contains(streams, stream):
 		return errReadAPI
+	case stream == agents:
+		if api != "STREAM.MSG.GET" || r.LastFor == "" || len(filters) != 1 || !isGrantKey(space, r.LastFor) {
+			return errReadTree
+		}
+		return nil
 	case api == "STREAM.INFO" && len(filters) == 0 && r.Seq == 0:
 		return nil // the settings and the sums of a stream
 	case len(filters) == 0, tree.IsZero():
@@ -177,6 +184,13 @@ func checkRead(c *Conn, tree subjects.Tree, subject string, r readRequest) error
 		}
 	}
 	return nil
+}
+
+// isGrantKey reports whether a subject is that of the grant of one key. A grant
+// is no secret.
+func isGrantKey(space subjects.Space, subject string) bool {
+	key, ok := strings.CutPrefix(subject, "$KV."+space.Name("AGENTS")+"."+grantPrefix)
+	return ok && nkeys.IsValidPublicUserKey(key)
 }
 
 // ofObject reports whether a subject is one of an artifact of the tree, or one

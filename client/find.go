@@ -172,7 +172,7 @@ func (c *Client) readEnd(ctx context.Context, r subjects.Run) (m bus.Stored, ok 
 	if r.Space.CheckReply(reply) != nil {
 		return m, false, nil //nolint:nilerr // the run's worker refuses such a call
 	}
-	return bus.FirstMessage(ctx, c.conn, reply)
+	return c.runs.FirstOutcome(ctx, r, reply)
 }
 
 // readOutcome reads the outcome of a run and the time at which it was stored.
@@ -189,7 +189,7 @@ func (c *Client) readOutcome(ctx context.Context, r subjects.Run) (o run.Outcome
 // readResult reads the message that holds the outcome of a root. Of two
 // outcomes the first in the stream counts.
 func (c *Client) readResult(ctx context.Context, root subjects.Run) (bus.Stored, bool, error) {
-	return bus.FirstMessage(ctx, c.conn, root.Space.Result(root.Agent, root.Tree))
+	return c.runs.FirstOutcome(ctx, root, root.Space.Result(root.Agent, root.Tree))
 }
 
 // Queued reports whether a tree is a submission that no worker has taken yet.

@@ -122,7 +122,7 @@ func (f *Fold) describe(e *Event, at subjects.Address, before run.State, message
 		e.Worker = m.Outcome.Worker
 		f.runs[at.Run.Path] = knownRun{at.Run, endedState(m.Outcome)}
 		return !before.OutcomeStored
-	case run.Ended, run.Returned: // the event that follows tells more
+	case run.Ended, run.Returned, run.OutcomeRefused: // the event that follows tells more
 		return false
 	}
 	return true

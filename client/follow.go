@@ -133,17 +133,19 @@ func (t *tail) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range append(ms, outcome...) {
-		if err := t.apply(ctx, m); err != nil {
+	all := append(ms, outcome...)
+	for i, m := range all {
+		if err := t.apply(ctx, m, all[i+1:]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// apply folds one message and passes its events to fn. It ignores a message
-// that no worker can read either.
-func (t *tail) apply(ctx context.Context, m bus.Stored) error {
+// apply folds one message and passes its events to fn. Later are the messages
+// after it, as far as they were read. It ignores a message that no worker can
+// read either.
+func (t *tail) apply(ctx context.Context, m bus.Stored, later []bus.Stored) error {
 	at, err := t.root.Space.Parse(m.Subject)
 	if err != nil {
 		return nil //nolint:nilerr // not a message of a run
@@ -163,6 +165,9 @@ func (t *tail) apply(ctx context.Context, m bus.Stored) error {
 	message, err := run.Decode(at, meta, body)
 	if err != nil || message == nil {
 		return nil //nolint:nilerr // malformed: it has no event
+	}
+	if message, err = t.c.runs.Judge(ctx, at.Run, t.fold.State(at.Run.Path), message, m, later); err != nil {
+		return err
 	}
 	delete(t.stalls.asking, at.Run.Path) // the request is over, or out of date
 	for _, e := range t.fold.Apply(at, meta, message) {

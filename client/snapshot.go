@@ -108,13 +108,13 @@ func readSnapshot(ctx context.Context, c *Client, f found) (*Snapshot, error) {
 		ms = append(ms, outcome)
 	}
 	t := &tail{c: c, root: f.root, fn: func(e Event) { s.Events = append(s.Events, e) }}
-	for _, m := range ms {
+	for i, m := range ms {
 		// Only a cancel message counts before the root's call, and the
 		// record of its sender.
 		if m.Seq < f.call && !f.root.Cancels(m.Subject) {
 			continue
 		}
-		if err := t.apply(ctx, m); err != nil {
+		if err := t.apply(ctx, m, ms[i+1:]); err != nil {
 			return nil, err
 		}
 	}

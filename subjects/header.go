@@ -20,6 +20,8 @@ const (
 	HeaderLimits      = "Axe-Limits"
 	HeaderSchema      = "Axe-Schema"
 	HeaderTraceparent = "traceparent"
+	// HeaderSignature is the writer's signature of an outcome.
+	HeaderSignature = "Axe-Signature"
 )
 
 // Schema is the version of the messages that this version writes.

@@ -108,6 +108,10 @@ type Entry struct {
 	// Retries is the number of failed requests to the model that were made
 	// again.
 	Retries int `json:"retries,omitzero"`
+	// Refused are the outcomes that the worker refused up to Seen, and that
+	// no earlier entry has (State.Refused). Whether an outcome up to Seen
+	// counts is decided by it, for every reader.
+	Refused []uint64 `json:"refused,omitempty"`
 
 	// End says why the run ended, why there is no answer in an EntryIdle or
 	// EntryFinal, or why the run of an EntryHeld waits.
@@ -452,6 +456,12 @@ func DecodeEntry(b []byte) (Entry, error) {
 		}
 	}
 	return e, nil
+}
+
+// Settles reports whether the entry decides about an outcome with a sequence:
+// its writer had read the outcome. Counts is the decision.
+func (e Entry) Settles(seq uint64) (counts, settled bool) {
+	return !slices.Contains(e.Refused, seq) && len(e.Refused) < MaxRefused, seq <= e.Seen
 }
 
 // Event returns the event that the entry is to the fold of its run.

@@ -102,6 +102,12 @@ func (e Replied) ofItsCall() bool {
 	return err == nil && below && turn == e.Turn && index == e.Index
 }
 
+// OutcomeRefused is an outcome in a reply slot that does not count, since no
+// worker that may speak for the called agent has signed it. A reader makes it
+// of a Replied. It is as if the outcome was not there, and the next log entry
+// says so.
+type OutcomeRefused struct{ Meta }
+
 // TimedOut is the end of the time of a turn or, with turn 0, a firing of the
 // timer of the run's own deadline, which the fold ignores.
 type TimedOut struct {
@@ -173,6 +179,7 @@ func (ToolHeld) event()             {}
 func (TaskMade) event()             {}
 func (Settled) event()              {}
 func (Replied) event()              {}
+func (OutcomeRefused) event()       {}
 func (TimedOut) event()             {}
 func (Mailed) event()               {}
 func (AnsweredWithoutCalls) event() {}

@@ -9,6 +9,10 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// MaxRefused bounds the refused outcomes that a log entry names. If there are
+// more, no outcome counts that a reader would refuse by itself.
+const MaxRefused = 1000
+
 // MaxTurns is the largest number of turns that a run may take without becoming
 // idle.
 const MaxTurns = 50
@@ -101,6 +105,9 @@ type State struct {
 	// makes nothing owed and changes no owner. So a worker that has lost
 	// its lease may write one at any time.
 	Returns TriggerReturns
+	// Refused are the sequences of the outcomes that were refused since the
+	// last log entry, at most MaxRefused.
+	Refused []uint64
 
 	// interruptedAt is the sequence of the interrupt that the run is
 	// stopping for, 0 if it is not stopping.
@@ -182,6 +189,22 @@ type Turn struct {
 
 // Turns are the turns of a run, in the order of its log.
 type Turns []Turn
+
+// Call returns the call with an index in a turn, from 1: a call of the model or,
+// after the last of them, that of the supervisor. Ok is false if there is none.
+func (ts Turns) Call(turn, index int) (c Call, ok bool) {
+	if turn < 1 || turn > len(ts) || index < 0 {
+		return Call{}, false
+	}
+	e := ts[turn-1].Entry
+	if index == len(e.Calls) && e.Review != nil {
+		return *e.Review, true
+	}
+	if index >= len(e.Calls) {
+		return Call{}, false
+	}
+	return e.Calls[index], true
+}
 
 // Start returns the settings that the run was started with. It is nil before
 // the first turn is on the log.
@@ -314,6 +337,11 @@ func (s State) apply(e Event) (State, error) {
 		return settled(s, e), nil
 	case Replied:
 		return s.replied(e), nil
+	case OutcomeRefused:
+		if len(s.Refused) < MaxRefused {
+			s.Refused = append(slices.Clip(s.Refused), e.Seq)
+		}
+		return s, nil
 	case TimedOut:
 		return s.timedOut(e), nil
 	case Mailed:
@@ -365,6 +393,9 @@ func (s State) append(m Meta, e Entry) (State, error) {
 		return s, fmt.Errorf("%w: log message %d has index %d after %d", ErrCorrupt, m.Seq, e.Index, s.LogIndex)
 	}
 	s.LogIndex, s.LogSeq = e.Index, m.Seq
+	if len(s.Refused) > 0 {
+		s.Refused = slices.DeleteFunc(slices.Clone(s.Refused), func(seq uint64) bool { return seq <= e.Seen })
+	}
 	return s, nil
 }
 

@@ -51,24 +51,52 @@ func (r Reader) Events(ctx context.Context, of subjects.Run) iter.Seq2[run.Event
 			yield(nil, err)
 			return
 		}
-		for _, m := range ms {
-			e, err := r.Event(ctx, of, m)
-			if e == nil && err == nil {
+		for f, err := range r.Fold(ctx, of, run.State{}, ms) {
+			if f.Event == nil && err == nil {
 				continue
 			}
-			if !yield(e, err) || err != nil {
+			if !yield(f.Event, err) || err != nil {
 				return
 			}
 		}
 	}
 }
 
-// Apply folds one message into the state of a run. The event is nil if the
-// message says nothing to the fold. A message of the run counts as read all the
-// same: the state's Seq moves up to it. A message of another subject changes
-// nothing.
-func (r Reader) Apply(ctx context.Context, of subjects.Run, s run.State, m bus.Stored) (run.State, run.Event, error) {
+// Folded is a message with its event, and the state of its run after it. The
+// event is nil if the message says nothing to the fold.
+type Folded struct {
+	Message bus.Stored
+	Event   run.Event
+	State   run.State
+}
+
+// Fold folds messages of a run, in stream order, into its state. A message of
+// the run without an event counts as read all the same: the state's Seq moves up
+// to it. A message of another subject changes nothing. Fold ends after an error;
+// the state is then that before the message.
+func (r Reader) Fold(ctx context.Context, of subjects.Run, s run.State, ms []bus.Stored) iter.Seq2[Folded, error] {
+	return func(yield func(Folded, error) bool) {
+		for i, m := range ms {
+			after, e, err := r.apply(ctx, of, s, m, ms[i+1:])
+			if err == nil {
+				s = after
+			}
+			if !yield(Folded{m, e, s}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// apply folds one message. Later are the messages after it, as far as they were
+// read.
+func (r Reader) apply(
+	ctx context.Context, of subjects.Run, s run.State, m bus.Stored, later []bus.Stored,
+) (run.State, run.Event, error) {
 	e, err := r.Event(ctx, of, m)
+	if err == nil {
+		e, err = r.Judge(ctx, of, s, e, m, later)
+	}
 	if err != nil || e == nil && !of.Owns(m.Subject) {
 		return s, nil, err
 	}
@@ -83,7 +111,7 @@ func (r Reader) Apply(ctx context.Context, of subjects.Run, s run.State, m bus.S
 
 // Event decodes a message of a run with its whole body. It is nil for a message
 // of another subject, the run's own outcome included, and for a message that
-// says nothing to the fold.
+// says nothing to the fold. Whether an outcome counts is not decided yet.
 func (r Reader) Event(ctx context.Context, of subjects.Run, m bus.Stored) (run.Event, error) {
 	at, err := of.Space.Parse(m.Subject)
 	if err != nil || at.Run != of || at.Kind == subjects.Result {
@@ -137,24 +165,26 @@ func (r Reader) Whole(ctx context.Context, of subjects.Run, reply string) ([]bus
 	if errors.Is(err, bus.ErrTooMany) {
 		return r.wholeByScan(ctx, of, others)
 	}
-	if err != nil || reply == "" {
+	at := slices.IndexFunc(ms, func(m bus.Stored) bool { return m.Subject == reply })
+	if err != nil || reply == "" || at < 0 {
 		return ms, err
 	}
-	for i, m := range ms {
-		if m.Subject != reply {
-			continue
-		}
-		// This is the last one.
-		first, ok, err := bus.FirstMessage(ctx, r.conn, reply)
-		if err != nil {
+	// This is the last one.
+	first, ok, err := r.FirstOutcome(ctx, of, reply)
+	if err != nil {
+		return nil, err
+	}
+	if !ok && !ms[at].IsAnswer() {
+		if ok, err = r.Counts(ctx, of, ms[at]); err != nil {
 			return nil, err
 		}
-		if ok {
-			ms[i] = first
-		}
+		first = ms[at]
 	}
-	isAnswer := func(m bus.Stored) bool { return m.Subject == reply && m.IsAnswer() }
-	return slices.DeleteFunc(bus.InOrder(ms), isAnswer), nil
+	ms = slices.Delete(ms, at, at+1)
+	if ok {
+		ms = append(ms, first)
+	}
+	return bus.InOrder(ms), nil
 }
 
 // wholeByScan reads a run that has more subjects than one read covers. It scans
@@ -166,8 +196,15 @@ func (r Reader) wholeByScan(ctx context.Context, of subjects.Run, others []strin
 		return nil, err
 	}
 	var ms []bus.Stored
-	for _, subject := range append(others, of.Cancel()) {
-		first, ok, err := bus.FirstMessage(ctx, r.conn, subject)
+	cancel, ok, err := bus.FirstMessage(ctx, r.conn, of.Cancel())
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		ms = append(ms, cancel)
+	}
+	for _, reply := range others {
+		first, ok, err := r.FirstOutcome(ctx, of, reply)
 		if err != nil {
 			return nil, err
 		}
@@ -198,6 +235,11 @@ func (r Reader) Latest(ctx context.Context, of subjects.Run, reply string) (ms [
 		read := minSeq == 0 || len(ms) > 0 && ms[len(ms)-1].Seq >= minSeq
 		// An earlier outcome than the last one may be there.
 		ended := outcome == 0 || slices.ContainsFunc(ms, func(m bus.Stored) bool { return m.Subject == reply })
+		if err == nil && read && !ended {
+			// It does not count, or the replica lags.
+			_, ok, seen, err := r.lookFor(ctx, of, reply)
+			return !ok && seen >= outcome, err
+		}
 		return read && ended, err
 	}, "%s up to %d", of, max(minSeq, outcome))
 	return ms, err

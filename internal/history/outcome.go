@@ -1,0 +1,156 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/subjects"
+)
+
+// Outcomes count everywhere by the rules of this file: for the caller of a run,
+// for the run's own worker, and for people. Without bus.Config.Signers all of
+// them do.
+
+// Judge returns the event of an outcome in a reply slot of a run as it is, or
+// run.OutcomeRefused if the outcome does not count. It returns every other event
+// as it is. The state is that before the event. Later are messages after m, as
+// far as they were read.
+//
+// The run's own log goes before this reader's judgement, since only workers of
+// the run's agent can write it: an outcome that the writer of a later entry had
+// read counts as the entry says. So the fold of a run stays the same when grants
+// end, or when workers begin to require signatures.
+func (r Reader) Judge(
+	ctx context.Context, by subjects.Run, s run.State, e run.Event, m bus.Stored, later []bus.Stored,
+) (run.Event, error) {
+	replied, ok := e.(run.Replied)
+	if !ok || !r.conn.Grants.Required() || replied.Seq <= s.Seq {
+		return e, nil
+	}
+	counts, settled, err := r.settle(ctx, by, replied.Seq, later)
+	if err != nil {
+		return nil, err
+	}
+	if !settled {
+		counts, err = r.repliesTo(ctx, by, s, replied, m)
+	}
+	if err == nil && !counts {
+		return run.OutcomeRefused{Meta: replied.Meta}, nil
+	}
+	return e, err
+}
+
+// repliesTo reports whether an outcome counts as that of the call of its reply
+// slot. A view drops the calls of a run that has ended, whose forks may end
+// later: then the outcome counts as that of the agent that it names.
+func (r Reader) repliesTo(
+	ctx context.Context, by subjects.Run, s run.State, e run.Replied, m bus.Stored,
+) (bool, error) {
+	call, called := s.Turns.Call(e.Turn, e.Index)
+	if !called {
+		call.Agent = e.Outcome.Agent
+	}
+	agent, err := subjects.ParseAgent(call.Agent)
+	if err != nil {
+		return false, nil //nolint:nilerr // there is no such run
+	}
+	child := by.Space.Run(agent, by.Tree, by.Path.Child(e.Turn, e.Index))
+	counts, err := r.Counts(ctx, child, m)
+	return counts && (called || s.OutcomeStored), err
+}
+
+// settle looks for the log entry that decides about an outcome with a sequence.
+func (r Reader) settle(
+	ctx context.Context, by subjects.Run, seq uint64, later []bus.Stored,
+) (counts, settled bool, _ error) {
+	for _, m := range later {
+		if m.Subject != by.Log() || m.IsAnswer() {
+			continue
+		}
+		body, err := r.Load(ctx, m)
+		if err != nil {
+			return false, false, err
+		}
+		var e struct {
+			Seen    uint64   `json:"seen"`
+			Refused []uint64 `json:"refused"`
+		}
+		if json.Unmarshal(body, &e) != nil {
+			continue // the run is corrupt
+		}
+		if counts, settled = (run.Entry{Seen: e.Seen, Refused: e.Refused}).Settles(seq); settled {
+			return counts, true, nil
+		}
+	}
+	return false, false, nil
+}
+
+// Counts reports whether the outcome in a message counts as that of a run. A
+// failure of a root counts whatever agents its key has a grant for: any worker
+// ends roots, by their deadlines and cancel messages.
+func (r Reader) Counts(ctx context.Context, of subjects.Run, m bus.Stored) (bool, error) {
+	if !r.conn.Grants.Required() {
+		return true, nil
+	}
+	body, err := r.Load(ctx, m)
+	if err != nil {
+		return false, err
+	}
+	gone := body == nil && m.LargeBody() != ""
+	refusal, err := r.conn.Grants.Check(ctx, m, body, gone, of.Agent)
+	if err != nil || refusal.Why == "" {
+		return err == nil, err
+	}
+	if refusal.OtherAgent && of.Path.IsRoot() {
+		if o, err := run.DecodeOutcome(body); err == nil && o.Status == run.StatusFailed {
+			return true, nil
+		}
+	}
+	r.conn.Grants.LogRefused(ctx, of, m, refusal)
+	return false, nil
+}
+
+// FirstOutcome reads the first message at a reply subject that counts as the
+// outcome of a run; ok is false if the replica that answers has none.
+func (r Reader) FirstOutcome(ctx context.Context, of subjects.Run, reply string) (m bus.Stored, ok bool, err error) {
+	m, ok, _, err = r.lookFor(ctx, of, reply)
+	return m, ok, err
+}
+
+// lookFor is FirstOutcome. Seen is the sequence of the last message that it has
+// looked at, 0 for none.
+func (r Reader) lookFor(
+	ctx context.Context, of subjects.Run, reply string,
+) (m bus.Stored, ok bool, seen uint64, err error) {
+	for m, err := range bus.Messages(ctx, r.conn, reply) {
+		if err == nil {
+			ok, err = r.Counts(ctx, of, m)
+		}
+		if ok || err != nil {
+			return m, ok, m.Seq, err
+		}
+		seen = m.Seq
+	}
+	return bus.Stored{}, false, seen, nil
+}
+
+// OutcomeAt reads like FirstOutcome, with everything that the stream's leader
+// had stored when it was called: an answer of a replica that lags would make a
+// worker ask the model again. A replica that lags for 10 s is an error.
+func (r Reader) OutcomeAt(ctx context.Context, of subjects.Run, reply string) (m bus.Stored, ok bool, err error) {
+	if r.conn.Replicas() <= 1 {
+		return r.FirstOutcome(ctx, of, reply)
+	}
+	last, err := r.conn.LastSeq(ctx, reply)
+	if err != nil || last == 0 {
+		return bus.Stored{}, false, err
+	}
+	err = CatchUp(ctx, func(ctx context.Context) (done bool, err error) {
+		var seen uint64
+		m, ok, seen, err = r.lookFor(ctx, of, reply)
+		return ok || seen >= last, err
+	}, "%s", reply)
+	return m, ok && err == nil, err
+}
