@@ -5,6 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"runtime"
 	"slices"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server/ats"
+	"github.com/nats-io/nkeys"
 	"pgregory.net/rapid"
 
 	"github.com/axebus/axe/agentd"
@@ -319,6 +322,11 @@ type workerOptions struct {
 	// ackWait is the lease of a delivery to a new connection; 0: bus's
 	// default.
 	ackWait time.Duration
+	// signKey signs the outcomes of a new connection, and signers make it
+	// require signatures. busLog gets what the connection logs.
+	signKey nkeys.KeyPair
+	signers []string
+	busLog  io.Writer
 	// atStep is called at each step of a new connection. The step fails
 	// with the error that atStep returns. atStep may sleep, and may kill
 	// the worker.
@@ -338,9 +346,14 @@ func (h *harness) startWorker(name string, o workerOptions) *worker {
 	w := &worker{h: h, name: name, conn: o.conn, stop: stop, ended: make(chan struct{})}
 	if w.conn == nil {
 		intercept := func(at bus.Point) error { return w.intercept(at, o) }
-		w.conn = h.open(bus.Config{
+		cfg := bus.Config{
 			MaxBody: o.maxBody, AckWait: o.ackWait, Intercept: intercept, Observe: o.Metrics.Exchanged,
-		})
+			SignKey: o.signKey, Signers: o.signers,
+		}
+		if o.busLog != nil {
+			cfg.Log = slog.New(slog.NewTextHandler(o.busLog, nil))
+		}
+		w.conn = h.open(cfg)
 	}
 	if o.Grace == 0 {
 		o.Grace = time.Minute
