@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -227,9 +226,6 @@ func (g *Grants) LogRefused(ctx context.Context, r subjects.Run, m Stored, why R
 			slog.String(keySubject, m.Subject), slog.String(keyError, why.Why))
 	}
 }
-
-// ErrNoGrant is wrapped by the error for a key without a grant.
-var ErrNoGrant = errors.New("the key has no grant")
 
 // StoreGrant stores a grant, in place of another one of its key.
 func StoreGrant(ctx context.Context, c *Conn, token string) (grant.Grant, error) {

@@ -41,8 +41,9 @@ var allowedImports = map[string][]string{
 	"configs":          {"subjects", "secret", "price", "internal/files", "github.com/BurntSushi/toml"},
 	"configs/examples": {},
 
+	"bus/grant": {"subjects", "github.com/nats-io/..."},
 	"bus": {
-		"secret", "subjects",
+		"bus/grant", "secret", "subjects",
 		"internal/pause",
 		"github.com/nats-io/...",
 		"github.com/synadia-io/orbit.go/...",
@@ -50,7 +51,7 @@ var allowedImports = map[string][]string{
 		"golang.org/x/...",
 	},
 	"bus/busbench":       {"bus", "github.com/nats-io/..."},
-	"bus/auth":           {"internal/roles", "subjects", "github.com/nats-io/..."},
+	"bus/auth":           {"bus/grant", "internal/roles", "subjects", "github.com/nats-io/..."},
 	"internal/roles":     {"subjects"},
 	"internal/bustest":   {"github.com/nats-io/nats.go"}, // for tests
 	"internal/testbus":   {"bus"},                        // for tests
@@ -165,7 +166,7 @@ var allowedImports = map[string][]string{
 // withBelow returns the packages that the commands are built on, and more.
 func withBelow(more ...string) []string {
 	return append(
-		more, "agentd/...", "client", "bus", "bus/auth", "configs/...", "price", "provider/...", "subjects",
+		more, "agentd/...", "client", "bus", "bus/auth", "bus/grant", "configs/...", "price", "provider/...", "subjects",
 		"internal/...",
 	)
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,6 +32,10 @@ import (
 //
 //	[memory]
 //	store = "bus"                      # "file" is the default
+//
+//	[outcomes]
+//	require_signed = true
+//	signers = ["A…"]
 type Global struct {
 	// Providers has an entry for each of ProviderNames, also for those that
 	// the file does not name. It is empty if there is no file.
@@ -38,6 +43,8 @@ type Global struct {
 	Memory    MemoryStore
 	// Prices are those of models.
 	Prices price.Table
+	// Outcomes says which outcomes count for this machine.
+	Outcomes Outcomes
 
 	// File is the path that the settings were read from.
 	File string
@@ -76,6 +83,16 @@ type Provider struct {
 	// RespectRetryAfter makes all workers wait when the provider has asked
 	// one of them to wait. A rate limit implies it.
 	RespectRetryAfter bool
+}
+
+// Outcomes says which outcomes of runs count.
+type Outcomes struct {
+	// RequireSigned: only those that are signed by the key of a worker, to
+	// which one of Signers has granted the agent.
+	RequireSigned bool
+	// Signers are public keys of accounts and operators of NATS. There is at
+	// least one with RequireSigned.
+	Signers []string
 }
 
 // MemoryStore is the place of the agents' memory.
@@ -117,7 +134,11 @@ func LoadGlobal(file string) (Global, error) {
 	if err != nil {
 		return Global{}, err
 	}
-	into := map[string]any{"memory.store": (*string)(&g.Memory)}
+	into := map[string]any{
+		"memory.store":            (*string)(&g.Memory),
+		"outcomes.require_signed": &g.Outcomes.RequireSigned,
+		"outcomes.signers":        &g.Outcomes.Signers,
+	}
 	providers := map[string]*Provider{}
 	for _, name := range ProviderNames() {
 		p := &Provider{IdleTimeout: DefaultIdleTimeout}
@@ -144,6 +165,9 @@ func LoadGlobal(file string) (Global, error) {
 	if g.Memory != MemoryInFiles && g.Memory != MemoryOnBus {
 		return Global{}, doc.locate(invalid("memory.store", fmt.Sprintf(`must be "file" or "bus", got %q`, g.Memory)))
 	}
+	if err := g.Outcomes.validate(); err != nil {
+		return Global{}, doc.locate(err)
+	}
 	for _, name := range ProviderNames() {
 		p := providers[name]
 		table := "providers." + name
@@ -165,6 +189,22 @@ func LoadGlobal(file string) (Global, error) {
 		}
 	}
 	return g, nil
+}
+
+// publicKey matches the public key of an account or an operator.
+var publicKey = regexp.MustCompile(`^[AO][A-Z2-7]{55}$`)
+
+func (o Outcomes) validate() *Error {
+	for _, s := range o.Signers {
+		if !publicKey.MatchString(s) {
+			return invalid("outcomes.signers",
+				fmt.Sprintf("must be public keys of accounts or operators, A… or O…, got %q", s))
+		}
+	}
+	if o.RequireSigned && len(o.Signers) == 0 {
+		return invalid("outcomes.require_signed", "needs outcomes.signers: without them no outcome counts")
+	}
+	return nil
 }
 
 // placeKey checks that a provider has its key from one place. It makes the path

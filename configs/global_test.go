@@ -184,3 +184,30 @@ func TestPricesAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestGlobalOutcomes: outcomes count without a signature by default. A setting
+// under which none would count is an error.
+func TestGlobalOutcomes(t *testing.T) {
+	const key = "AC6WQBXG44YI2GGBPPW7QIDRR6RGN3V6HZGWHJ7KPAQXB3WWCNEVCP4C"
+	load := func(text string) (configs.Global, error) {
+		return configs.LoadGlobal(write(t, t.TempDir(), "config.toml", "[outcomes]\n"+text+"\n"))
+	}
+	g, err := load("require_signed = true\nsigners = [\"" + key + "\"]")
+	want := configs.Outcomes{RequireSigned: true, Signers: []string{key}}
+	if diff := cmp.Diff(want, g.Outcomes); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if g, err := load(""); err != nil || g.Outcomes.RequireSigned {
+		t.Errorf("by default: %v, %v", g.Outcomes, err)
+	}
+	for text, want := range map[string]string{
+		"require_signed = true":                        "config.toml:2: outcomes.require_signed: needs outcomes.signers",
+		"signers = [\"me\"]":                           "must be public keys of accounts or operators",
+		"signers = [\"" + "U" + key[1:] + "\"]":        "must be public keys of accounts or operators",
+		"require_signed = true\nsigners = [] # nobody": "needs outcomes.signers",
+	} {
+		if _, err := load(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -64,6 +64,12 @@ const globalTemplate = `# Settings that all agents on this machine share.
 # [memory]
 # store = "file"
 
+# Which outcomes of runs count: only those of workers whose key has a grant for
+# the agent. The signers are the public keys of the accounts that make grants.
+# [outcomes]
+# require_signed = false
+# signers = []
+
 # Prices, for axe ps, show, log and agents stats and the page to show costs: in
 # units of the currency for a million tokens, from the price list of the
 # provider. Without cached_input, cached input costs as much as other input.

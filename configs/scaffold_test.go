@@ -82,6 +82,7 @@ func TestScaffoldGlobal(t *testing.T) {
 		RequestsPerMinute: 500, TokensPerMinute: 200000, RespectRetryAfter: true,
 	}
 	want.Prices.Models = map[string]price.Model{"openai/gpt-5": {}}
+	want.Outcomes.Signers = []string{}
 	if diff := cmp.Diff(want, got, ignored); diff != "" {
 		t.Errorf("uncommented (-want +got):\n%s", diff)
 	}

@@ -5,7 +5,8 @@
 // The system has an operator and two accounts. The operator signs the accounts,
 // and they sign the users. Each user has a role (internal/roles) and a creds
 // file. The server's configuration has no secret: it knows the public keys
-// alone.
+// alone. Each worker has a grant: with that its outcomes count where they have to
+// be signed (bus.Grants).
 //
 // Submitters have an account of their own. A server answers to the reply
 // subject of a message with its own rights, whatever the permissions of the
@@ -27,6 +28,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/axebus/axe/internal/roles"
+	"github.com/axebus/axe/subjects"
 )
 
 // Config says which system to make.
@@ -38,6 +40,8 @@ type Config struct {
 	// Users are the users of the account. Their names become the names of
 	// files.
 	Users []roles.User
+	// Space has the prefix of the bus, for the grants of workers.
+	Space subjects.Space
 	// Listen is the address of the server for clients.
 	Listen string
 	// Hosts are the names and addresses in the server's certificate.
@@ -143,7 +147,7 @@ func newSystem(c Config) (_ *system, err error) {
 	if s.operator, err = nkeys.CreateOperator(); err != nil {
 		return nil, err
 	}
-	if s.tenant, err = newTenant(c.Account, c.Users); err != nil {
+	if s.tenant, err = newTenant(c.Account, c.Users, c.Space); err != nil {
 		return nil, err
 	}
 	s.leaves = c.Domain != ""

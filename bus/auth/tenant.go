@@ -39,6 +39,8 @@ type Tenant struct {
 	Name string
 	// Users are the users of the tenant.
 	Users []roles.User
+	// Space is that of Config.
+	Space subjects.Space
 	// Domain is that of Config.
 	Domain string
 	Limits
@@ -72,7 +74,7 @@ func Add(t Tenant) (err error) {
 	if err := t.checkRoom(); err != nil {
 		return err
 	}
-	made, err := newTenant(t.Name, t.Users)
+	made, err := newTenant(t.Name, t.Users, t.Space)
 	if err != nil {
 		return err
 	}
@@ -199,7 +201,10 @@ func (t Tenant) readOperator() (nkeys.KeyPair, error) {
 // streams, and one of submitters.
 type tenant struct {
 	users        []roles.User
+	space        subjects.Space
 	main, guests account
+	// public are the public keys of the users, by name.
+	public map[string]string
 	// leaves says that leaf nodes may join.
 	leaves bool
 }
@@ -227,8 +232,8 @@ func (a account) claims() *jwt.AccountClaims {
 	return claims
 }
 
-func newTenant(name string, users []roles.User) (t tenant, err error) {
-	t.users = users
+func newTenant(name string, users []roles.User, space subjects.Space) (t tenant, err error) {
+	t.users, t.space, t.public = users, space, map[string]string{}
 	if t.main, err = newAccount(name); err != nil {
 		return t, err
 	}
@@ -321,7 +326,7 @@ func (t *tenant) write(dir string) error {
 			return err
 		}
 	}
-	return nil
+	return t.writeGrants(dir)
 }
 
 // lines are those of the accounts in the file of tenants.
@@ -337,7 +342,7 @@ func (t *tenant) creds(u roles.User) ([]byte, error) {
 		signer = t.guests
 	}
 	return signer.creds(func(claims *jwt.UserClaims) {
-		claims.Name = u.Name
+		claims.Name, t.public[u.Name] = u.Name, claims.Subject
 		claims.Tags.Add("role:" + string(u.Role))
 		claims.Pub.Allow.Add(u.Publish...)
 		claims.Pub.Deny.Add(u.DenyPublish...)

@@ -23,10 +23,12 @@ need:
 ` + roleLines() + `
 init makes a new NATS system with a user for each role. tenant adds a bus of its
 own to it, for other people. plan prints the permissions for a system that
-exists. check tries them with a user's credentials.`,
+exists. check tries them with a user's credentials. grant binds the outcomes of
+a worker's key to agents.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(authInitCommand(), authTenantCommand(), authPlanCommand(), busCommand(authCheckCommand))
+	cmd.AddCommand(authInitCommand(), authTenantCommand(), authPlanCommand(), busCommand(authCheckCommand),
+		busCommand(authGrantCommand), busCommand(authGrantsCommand), busCommand(authRevokeCommand))
 	return cmd
 }
 

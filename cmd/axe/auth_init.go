@@ -94,7 +94,7 @@ func (i *authInit) run(cmd *cobra.Command, dir string) error {
 		i.store = filepath.Join(dir, "jetstream")
 	}
 	c := auth.Config{
-		Dir: dir, Account: "AXE", Users: users, Listen: i.listen, Hosts: i.hosts, CertFile: i.cert, KeyFile: i.key,
+		Dir: dir, Account: "AXE", Users: users, Space: i.scope.last.Space, Listen: i.listen, Hosts: i.hosts, CertFile: i.cert, KeyFile: i.key,
 		StoreDir: i.store, MaxStore: int64(i.maxStore), ServerStore: int64(i.room), MaxPayload: 8 << 20,
 		Domain: i.scope.domain,
 	}
@@ -111,7 +111,8 @@ func (i *authInit) run(cmd *cobra.Command, dir string) error {
 		return err
 	}
 	printNext(cmd.ErrOrStderr(), "nats-server -c "+filepath.Join(dir, auth.ConfFile),
-		"axe provision --context "+i.contexts+"-provisioner", "agentd --agents DIR --context "+i.contexts+"-worker",
+		"axe provision --context "+i.contexts+"-provisioner --grant "+filepath.Join(dir, auth.GrantFile("worker")),
+		"agentd --agents DIR --context "+i.contexts+"-worker",
 		"axe submit AGENT TEXT --context "+i.contexts+"-submitter")
 	return nil
 }

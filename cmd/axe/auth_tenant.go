@@ -74,7 +74,7 @@ func (a *tenantAdd) run(cmd *cobra.Command, dir, name string) error {
 		return cli.Fail(cli.CodeConfig, err)
 	}
 	a.tenant.Dir, a.tenant.Name, a.tenant.Users, a.tenant.Domain = dir, name, users, a.scope.domain
-	a.tenant.MaxStore = int64(a.maxStore)
+	a.tenant.MaxStore, a.tenant.Space = int64(a.maxStore), a.scope.last.Space
 	if err := auth.Add(a.tenant); err != nil {
 		return cli.Fail(cli.CodeConfig, err)
 	}
@@ -92,7 +92,8 @@ func (a *tenantAdd) run(cmd *cobra.Command, dir, name string) error {
 	if err := of.write(users); err != nil {
 		return err
 	}
-	printNext(cmd.ErrOrStderr(), "nats-server --signal reload", "axe provision --context "+a.contexts+"-provisioner",
+	printNext(cmd.ErrOrStderr(), "nats-server --signal reload",
+		"axe provision --context "+a.contexts+"-provisioner --grant "+filepath.Join(creds, auth.GrantFile("worker")),
 		"agentd --agents DIR --context "+a.contexts+"-worker",
 		"axe submit AGENT TEXT --context "+a.contexts+"-submitter")
 	return nil

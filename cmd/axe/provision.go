@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,7 @@ import (
 func provisionCommand(f *cli.SessionFlags) *cobra.Command {
 	var p bus.Provision
 	var keep cli.KeepFlags
+	var grants []string
 	cmd := &cobra.Command{
 		Use: "provision", Short: "Make the streams and buckets", Args: cobra.NoArgs,
 		Long: `Make the streams and buckets that workers need, where they are missing. Workers
@@ -22,8 +25,11 @@ not: run this command with the role provisioner first.
 It corrects settings of existing streams that workers depend on, and keeps all
 others. --keep and --keep-bytes change existing streams too: so an operator
 changes them while workers run. --keep is refused if a running tree may take
-longer.`,
-		Example: `  axe provision --creds auth/provisioner.creds --replicas 3
+longer.
+
+--grant stores grants of workers from files, which axe auth init makes.`,
+		Example: `  axe provision --context axe-provisioner --grant auth/worker.grant
+  axe provision --creds auth/provisioner.creds --replicas 3
   axe provision --creds auth/provisioner.creds --keep 30d --keep-bytes 20GiB`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if p.Replicas < 1 || p.Replicas > 5 {
@@ -48,6 +54,11 @@ longer.`,
 			if err := bus.MakeBuckets(cmd.Context(), conn); err != nil {
 				return err
 			}
+			for _, file := range grants {
+				if err := storeGrant(cmd.Context(), conn, file); err != nil {
+					return err
+				}
+			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d partitions, %d replicas, keep %s\n",
 				conn.Space().Partitions(), conn.Replicas(), conn.MaxAge().Round(time.Second))
 			return err
@@ -55,6 +66,19 @@ longer.`,
 	}
 	cmd.Flags().IntVar(&p.Replicas, "replicas", 1, "replicas of streams that do not exist yet")
 	cmd.Flags().IntVar(&p.Partitions, "partitions", 0, "number of streams over which trees are spread (default 1)")
+	cmd.Flags().StringSliceVar(&grants, "grant", nil, "files with grants of workers (axe auth grant)")
 	keep.Register(cmd)
 	return cmd
+}
+
+// storeGrant stores the grant in a file.
+func storeGrant(ctx context.Context, conn *bus.Conn, file string) error {
+	token, err := os.ReadFile(file)
+	if err == nil {
+		_, err = bus.StoreGrant(ctx, conn, string(token))
+	}
+	if err != nil {
+		return cli.Fail(cli.CodeConfig, fmt.Errorf("--grant %s: %w", file, err))
+	}
+	return nil
 }

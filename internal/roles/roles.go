@@ -32,7 +32,8 @@ const (
 	Operator Role = "operator"
 	// Worker carries out runs.
 	Worker Role = "worker"
-	// Provisioner makes streams and buckets, and changes their settings.
+	// Provisioner makes streams and buckets, changes their settings, and
+	// stores grants.
 	Provisioner Role = "provisioner"
 	// Archivist forgets trees, and moves them out and in.
 	Archivist Role = "archivist"
@@ -375,6 +376,10 @@ func (b *builder) provisioner() {
 		b.api(s, "STREAM.MSG.GET", "DIRECT.GET")
 	}
 	b.publish("$JS.API.INFO")
+	// Grants of agents to the keys of workers. Only one that an account or
+	// an operator has signed counts.
+	b.api(b.bucket("AGENTS"), "DIRECT.GET")
+	b.publish(b.key("AGENTS", "grant.*"))
 }
 
 func (b *builder) archivist() {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
@@ -177,7 +178,18 @@ func (d *DialFlags) Config(server *bus.Server, log *slog.Logger) (bus.Config, er
 	}
 	d.dial.Server = server
 	d.dial.Name = d.cmd.Name()
-	return bus.Config{Dial: d.dial, Space: space, MaxBody: int64(d.maxBody), Log: log}, nil
+	cfg := bus.Config{Dial: d.dial, Space: space, MaxBody: int64(d.maxBody), Log: log}
+	if server != nil {
+		return cfg, nil // no other process writes there
+	}
+	global, err := configs.DefaultGlobal()
+	if global.Outcomes.RequireSigned {
+		cfg.Signers = global.Outcomes.Signers
+	}
+	if err != nil {
+		return cfg, Fail(CodeConfig, err)
+	}
+	return cfg, nil
 }
 
 // Open connects to the bus. It waits for a server that is not there yet, at
