@@ -163,7 +163,9 @@ func (v *verification) read(ctx context.Context, conn *bus.Conn, args []string) 
 		cfg.Aged = append(cfg.Aged, b.Aged)
 		all += b.Last - min(b.Last, b.First-1)
 	}
-	r := reading{conn: conn, checker: verify.New(cfg)}
+	r := &reading{conn: conn}
+	cfg.Refuses = r.refuses(ctx)
+	r.checker = verify.New(cfg)
 	if screen := cli.Stderr(); screen.Terminal() {
 		r.meter = &meter{w: screen, all: all}
 		defer r.meter.clear()

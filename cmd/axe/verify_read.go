@@ -11,6 +11,7 @@ import (
 
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/internal/verify"
 	"github.com/axebus/axe/subjects"
 )
@@ -21,6 +22,23 @@ type reading struct {
 	checker *verify.Checker
 	meter   *meter // nil without a terminal
 	origins bus.Origins
+	// now is the message that the checker is fed.
+	now bus.Stored
+	// failed is the error of a question about now.
+	failed error
+}
+
+// refuses is verify.Config.Refuses.
+func (r *reading) refuses(ctx context.Context) func(subjects.Run, verify.Message) string {
+	if !r.conn.Grants.Required() {
+		return nil
+	}
+	runs := history.New(r.conn)
+	return func(of subjects.Run, _ verify.Message) string {
+		refusal, err := runs.Refusal(ctx, of, r.now)
+		r.failed = errors.Join(r.failed, err)
+		return refusal.Why
+	}
 }
 
 // feedAll reads the whole stream.
@@ -59,6 +77,7 @@ func (r *reading) feed(ctx context.Context, m bus.Stored) error {
 	if err != nil && !gone {
 		return err
 	}
+	r.now = m
 	origin := r.origins.Of(r.conn.Space(), m)
 	r.checker.Add(verify.Message{
 		Subject: m.Subject, Seq: origin.Seq, Time: origin.Time, Shift: r.shift(m), Header: m.Header.Get,
@@ -68,7 +87,7 @@ func (r *reading) feed(ctx context.Context, m bus.Stored) error {
 	if r.meter != nil {
 		r.meter.read()
 	}
-	return nil
+	return r.failed
 }
 
 // checkArtifacts compares the artifacts that outcomes name with the stored

@@ -87,29 +87,36 @@ func (r Reader) settle(
 	return false, false, nil
 }
 
-// Counts reports whether the outcome in a message counts as that of a run. A
-// failure of a root counts whatever agents its key has a grant for: any worker
-// ends roots, by their deadlines and cancel messages.
+// Counts reports whether the outcome in a message counts as that of a run. It
+// logs why one does not.
 func (r Reader) Counts(ctx context.Context, of subjects.Run, m bus.Stored) (bool, error) {
-	if !r.conn.Grants.Required() {
-		return true, nil
-	}
-	body, err := r.Load(ctx, m)
-	if err != nil {
-		return false, err
-	}
-	gone := body == nil && m.LargeBody() != ""
-	refusal, err := r.conn.Grants.Check(ctx, m, body, gone, of.Agent)
+	refusal, err := r.Refusal(ctx, of, m)
 	if err != nil || refusal.Why == "" {
 		return err == nil, err
 	}
-	if refusal.OtherAgent && of.Path.IsRoot() {
-		if o, err := run.DecodeOutcome(body); err == nil && o.Status == run.StatusFailed {
-			return true, nil
-		}
-	}
 	r.conn.Grants.LogRefused(ctx, of, m, refusal)
 	return false, nil
+}
+
+// Refusal says why the outcome in a message does not count as that of a run. A
+// failure of a root counts whatever agents its key has a grant for: any worker
+// ends roots, by their deadlines and cancel messages.
+func (r Reader) Refusal(ctx context.Context, of subjects.Run, m bus.Stored) (bus.Refusal, error) {
+	if !r.conn.Grants.Required() {
+		return bus.Refusal{}, nil
+	}
+	body, err := r.Load(ctx, m)
+	if err != nil {
+		return bus.Refusal{}, err
+	}
+	gone := body == nil && m.LargeBody() != ""
+	refusal, err := r.conn.Grants.Check(ctx, m, body, gone, of.Agent)
+	if err == nil && refusal.OtherAgent && of.Path.IsRoot() {
+		if o, err := run.DecodeOutcome(body); err == nil && o.Status == run.StatusFailed {
+			return bus.Refusal{}, nil
+		}
+	}
+	return refusal, err
 }
 
 // FirstOutcome reads the first message at a reply subject that counts as the

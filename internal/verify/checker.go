@@ -55,6 +55,9 @@ type Config struct {
 	// later was removed. Without such a time every message may have been
 	// dropped for its age.
 	Aged []time.Time
+	// Refuses says why a message does not count as the outcome of a run, ""
+	// if it does: outcomes have to be signed. Without it each one counts.
+	Refuses func(of subjects.Run, m Message) (why string)
 }
 
 // aged is the time before which a tree's stream may have dropped messages for

@@ -13,6 +13,7 @@ func (c *Checker) entry(n *node, e run.Entry, m Message) {
 		return
 	}
 	n.entryShift = m.Shift
+	c.settle(n, e)
 	if e.Index != n.state.LogIndex+1 {
 		c.violate(n.on(m), Log, "a hole: the entry has index %d after %d", e.Index, n.state.LogIndex)
 		n.broken = true

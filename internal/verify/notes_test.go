@@ -283,3 +283,63 @@ func TestForeign(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedOutcomes: outcomes without a signature do not count, and each is a
+// note. One that the log of its caller counts is a note too, and counts: so the
+// caller was right to go on. Without the true outcome of a forged one, that of
+// the root is missing.
+func TestRefusedOutcomes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		write func(s *history)
+		notes int
+		rules []verify.Rule
+	}{
+		"none": {func(*history) {}, 0, nil},
+		"forged before the true ones": {func(s *history) {
+			forged := &run.Outcome{Status: run.StatusCompleted, Agent: "x", Tree: "T", Path: "r-1-0"}
+			s.put("forged", 75, s.ms["outcome r-1-0"].Subject, forged)
+			s.put("forged root", 35, s.ms["outcome r"].Subject, forged)
+			s.entryNamed("log r 2").Refused = []uint64{75}
+		}, 2, nil},
+		"counted by the log": {func(s *history) {
+			s.ms["outcome r-1-0"].header["unsigned"] = "yes"
+		}, 1, nil},
+		"refused by the log": {func(s *history) {
+			s.ms["outcome r-1-0"].header["unsigned"] = "yes"
+			s.entryNamed("log r 2").Refused = []uint64{80}
+		}, 1, []verify.Rule{verify.FanOut}},
+		"of a root alone": {func(s *history) {
+			s.ms["outcome r"].header["unsigned"] = "yes"
+		}, 1, []verify.Rule{verify.Outcome}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHistory(t)
+			tt.write(s)
+			c := verify.New(verify.Config{Slack: slack, Refuses: func(_ subjects.Run, m verify.Message) string {
+				if m.Seq%10 != 0 || m.Header("unsigned") != "" {
+					return "it is not signed"
+				}
+				return ""
+			}})
+			for _, m := range s.messages() {
+				c.Add(m)
+			}
+			notes, violated := 0, map[verify.Rule]bool{}
+			for _, f := range c.Report(afterAll).Findings {
+				if f.Severity == verify.Note && f.Rule == verify.Foreign {
+					notes++
+				} else {
+					violated[f.Rule] = true
+				}
+			}
+			if notes != tt.notes || len(violated) != len(tt.rules) {
+				t.Errorf("%d notes and violations of %v, want %d and %v", notes, violated, tt.notes, tt.rules)
+			}
+			for _, rule := range tt.rules {
+				if !violated[rule] {
+					t.Errorf("no violation of %s", rule)
+				}
+			}
+		})
+	}
+}

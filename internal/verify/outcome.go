@@ -1,13 +1,18 @@
 package verify
 
 import (
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
 )
 
 // result checks the outcome of a root.
 func (c *Checker) result(n *node, e run.OutcomeStored, m Message) {
+	if c.refuses(n, c.run(n), m) {
+		return
+	}
 	valid := c.readable(n, e.Malformed, m) && c.ofRun(n, n, e.Outcome, m)
 	if valid && n.call == 0 && n.end == nil && e.Outcome.Status == run.StatusCompleted {
 		c.violate(n.on(m), Outcome, "completed, and was never called")
@@ -18,6 +23,50 @@ func (c *Checker) result(n *node, e run.OutcomeStored, m Message) {
 // reply checks the outcome of a call. Its subject names the caller, and the
 // caller's log says which run it is of.
 func (c *Checker) reply(by *node, e run.Replied, m Message) {
+	name := e.Outcome.Agent
+	if call, ok := by.decision(e.Turn, e.Index); ok {
+		name = call.Agent
+	}
+	agent, err := subjects.ParseAgent(name)
+	child := c.cfg.Space.Run(agent, by.tree.id, by.path.Child(e.Turn, e.Index))
+	if err == nil && c.refuses(by, child, m) {
+		by.refused = append(by.refused, refused{e, m})
+		return
+	}
+	c.countReply(by, e, m)
+}
+
+// refuses reports whether a message does not count as the outcome of a run, and
+// notes it.
+func (c *Checker) refuses(in *node, of subjects.Run, m Message) bool {
+	if c.cfg.Refuses == nil {
+		return false
+	}
+	why := c.cfg.Refuses(of, m)
+	if why != "" {
+		c.note(in.on(m), Foreign, "an outcome of %s that does not count: %s", of.Path, why)
+	}
+	return why != ""
+}
+
+// settle counts the refused outcomes that the run's log counts. Its writer may
+// have required no signatures, or have known another grant.
+func (c *Checker) settle(by *node, e run.Entry) {
+	by.refused = slices.DeleteFunc(by.refused, func(r refused) bool {
+		counts, settled := e.Settles(r.event.Seq)
+		if settled && counts {
+			// The fold takes it though it has read later messages.
+			seq := by.state.Seq
+			by.state.Seq = r.event.Seq - 1
+			c.countReply(by, r.event, r.message)
+			by.state.Seq = seq
+		}
+		return settled
+	})
+}
+
+// countReply checks the outcome of a call that counts.
+func (c *Checker) countReply(by *node, e run.Replied, m Message) {
 	valid := c.readable(by, e.Malformed, m)
 	if by.call == 0 {
 		c.violate(by.on(m), Orphan, "an outcome for a run that was not called itself")

@@ -68,6 +68,9 @@ type node struct {
 	logEnd uint64
 	// end is the run's first outcome, nil if there is none.
 	end *end
+	// refused are the outcomes of its calls that do not count, unless the
+	// next log entry says otherwise.
+	refused []refused
 	// broken says that the log cannot be folded. Nothing that rests on the
 	// fold is checked any more.
 	broken bool
@@ -76,6 +79,12 @@ type node struct {
 	skippedWait bool
 	// deadLetter says that a message of the run was given up.
 	deadLetter bool
+}
+
+// refused is an outcome of a call that does not count.
+type refused struct {
+	event   run.Replied
+	message Message
 }
 
 // end is a run's first outcome.
