@@ -50,7 +50,7 @@ var allowedImports = map[string][]string{
 		"github.com/gofrs/flock",
 		"golang.org/x/...",
 	},
-	"bus/busbench":       {"bus", "github.com/nats-io/..."},
+	"bus/busbench":       {"bus", "bus/grant", "github.com/nats-io/..."},
 	"bus/auth":           {"bus/grant", "internal/roles", "subjects", "github.com/nats-io/..."},
 	"internal/roles":     {"subjects"},
 	"internal/bustest":   {"github.com/nats-io/nats.go"}, // for tests

@@ -78,7 +78,7 @@ func TestScripts(t *testing.T) {
 			"exits": exits, "settles": settles, "start": start, "says": says, "signal": signal, "end": end,
 			"bus": startBus, "guarded": startGuarded, "configured": startConfigured,
 			"collector": startCollector,
-			"publish":   publish, "delete": deleteStored, "purge": purge,
+			"publish":   publish, "delete": deleteStored, "purge": purge, "addworker": addWorker, "forge": forge,
 			"called": called, "ended": ended, "held": held, "word": word,
 			"freeport": freePort, "model": startModel, "asked": asked, "keep": keep,
 		},

@@ -33,8 +33,9 @@ Some workloads are measured only on request. scale makes --runs runs on one
 stream, of which --waiting wait (6 minutes and 1.2 GiB of disk for a million),
 and a worker with --agents more agents than in the other workloads. view stores
 the messages of --runs runs, and measures axe ps and axe show on them. observe
-measures what metrics and 200 watchers of a tree cost. crash kills workers.
-agents compares workers with and without --agents more.`
+measures what metrics and 200 watchers of a tree cost, and signed what signed
+outcomes cost. crash kills workers. agents compares workers with and without
+--agents more.`
 
 	benchExamples = `  axe bench
   axe bench --only leaf,fan-out --for 10s

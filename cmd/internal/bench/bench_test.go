@@ -117,23 +117,26 @@ func TestBusInUseIsKept(t *testing.T) {
 	}
 }
 
-// TestObserve: the workload observe measures a worker with metrics and one
-// without. All watchers get the events of a tree.
-func TestObserve(t *testing.T) {
+// TestOnAndOff: the workload observe measures a worker with metrics and one
+// without. All watchers get the events of a tree. The workload signed measures
+// one with signatures and one without.
+func TestOnAndOff(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes its time: make walks runs it")
 	}
 	t.Setenv(processEnv, "1")
 	report, err := bench.Run(t.Context(), bench.Config{
-		Only: []string{"observe"}, Runs: 1, Waiting: 1, Agents: 1, For: 20 * time.Millisecond, Slots: 8,
+		Only: []string{"observe", "signed"}, Runs: 1, Waiting: 1, Agents: 1, For: 20 * time.Millisecond, Slots: 8,
 		Latency: 5 * time.Millisecond, Replicas: 1, Partitions: 1, Command: []string{os.Args[0]}, Stderr: os.Stderr,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range report.Results[0].Metrics {
-		if m.Value <= 0 {
-			t.Errorf("%s: got %v, want a positive value", m.Name, m.Value)
+	for _, r := range report.Results {
+		for _, m := range r.Metrics {
+			if m.Value <= 0 {
+				t.Errorf("%s: got %v, want a positive value", m.Name, m.Value)
+			}
 		}
 	}
 }

@@ -49,10 +49,10 @@ func metricsOnAndOff(ctx context.Context, s *testbed) ([]Metric, error) {
 				return nil, err
 			}
 			err := s.scraped(ctx, func(ctx context.Context) error {
-				if err := s.further(ctx, 1, &one[on]); err != nil {
+				if err := s.further(ctx, 1, s.leaf, &one[on]); err != nil {
 					return err
 				}
-				return s.further(ctx, s.cfg.Slots, &many[on])
+				return s.further(ctx, s.cfg.Slots, s.leaf, &many[on])
 			})
 			if err != nil {
 				return nil, err
@@ -69,9 +69,9 @@ func metricsOnAndOff(ctx context.Context, s *testbed) ([]Metric, error) {
 	}, nil
 }
 
-// further measures leaves once more, with k at once.
-func (s *testbed) further(ctx context.Context, k int, all *runner) error {
-	r := &runner{do: s.leaf}
+// further measures an operation once more, with k at once.
+func (s *testbed) further(ctx context.Context, k int, do func(context.Context) error, all *runner) error {
+	r := &runner{do: do}
 	err := s.compare(ctx, k, r)
 	all.took, all.wall = append(all.took, r.took...), all.wall+r.wall
 	all.used.add(meter{}, r.used)

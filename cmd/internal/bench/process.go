@@ -33,6 +33,8 @@ type processConfig struct {
 	// Metrics makes a worker count for Prometheus. Its URL is that of the
 	// metrics.
 	Metrics bool `json:"metrics,omitzero"`
+	// Signers make a worker require signatures of outcomes.
+	Signers []string `json:"signers,omitempty"`
 	// ExtraAgents is the number of agents that a worker serves beside those
 	// of the workloads.
 	ExtraAgents int `json:"extra_agents,omitzero"`

@@ -151,7 +151,7 @@ func (o processConfig) open(ctx context.Context) (*bus.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bus.Open(ctx, bus.Config{Dial: o.Dial, Space: space})
+	return bus.Open(ctx, bus.Config{Dial: o.Dial, Space: space, Signers: o.Signers})
 }
 
 // show serves the page and the HTTP API.

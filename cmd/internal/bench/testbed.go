@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -47,6 +48,8 @@ type testbed struct {
 	waits map[string]chan []byte
 	// idle receives the idle notices of forks.
 	idle chan bus.Stored
+	// signatures counts the outcomes with a signature.
+	signatures atomic.Int64
 }
 
 // newTestbed starts the server and the model, and provisions the bus. The
@@ -111,6 +114,9 @@ func (s *testbed) claim(ctx context.Context) error {
 
 func (s *testbed) watch(ctx context.Context) error {
 	ended := func(m bus.Stored) {
+		if m.Header.Get(subjects.HeaderSignature) != "" {
+			s.signatures.Add(1)
+		}
 		s.mu.Lock()
 		c := s.waits[m.Subject]
 		delete(s.waits, m.Subject)

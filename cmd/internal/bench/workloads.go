@@ -51,6 +51,7 @@ var workloads = []workload{
 		"observe", "a worker with metrics, in turn with one without; a tree with 200 watchers, and without",
 		observe, true,
 	},
+	{"signed", "leaves and parents of a worker with signed outcomes, in turn with one without", signed, true},
 	{"crash", "workers that are killed during a request, until it is repeated", crash, true},
 	{"agents", "three workers with many agents, compared with three workers with few", agentsAtWork, true},
 }
