@@ -3,6 +3,7 @@ package grant_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,22 @@ import (
 	"github.com/axebus/axe/bus/grant"
 	"github.com/axebus/axe/subjects"
 )
+
+// An operator grants an agent to the key of a worker. A reader that knows the
+// operator's public key counts the worker's outcomes for this agent alone.
+func Example() {
+	operator, _ := nkeys.CreateAccount()
+	worker, _ := nkeys.CreateUser()
+	key, _ := worker.PublicKey()
+	reader, _ := subjects.ParseAgent("reader")
+	lead, _ := subjects.ParseAgent("lead")
+
+	token, _ := grant.Grant{Key: key, Agents: []subjects.Agent{reader}}.Sign(subjects.Space{}, operator)
+	g, err := grant.Parse(subjects.Space{}, token)
+	signer, _ := operator.PublicKey()
+	fmt.Println(err, g.Signer == signer, g.Covers(reader), g.Covers(lead))
+	// Output: <nil> true true false
+}
 
 // keys returns the key of an account and the public key of a user.
 func keys(t testing.TB) (account nkeys.KeyPair, user string) {
