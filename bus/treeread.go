@@ -165,7 +165,7 @@ func checkRead(c *Conn, tree subjects.Tree, subject string, r readRequest) error
 	case api != "STREAM.INFO" && api != "STREAM.MSG.GET" && api != "DIRECT.GET", !slices.Contains(streams, stream):
 		return errReadAPI
 	case stream == agents:
-		if api != "STREAM.MSG.GET" || r.LastFor == "" || len(filters) != 1 || !isGrantKey(space, r.LastFor) {
+		if api != "STREAM.MSG.GET" || len(filters) != 1 || r.Seq != 0 || !isGrantKey(space, r.LastFor) {
 			return errReadTree
 		}
 		return nil

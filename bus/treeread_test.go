@@ -141,6 +141,7 @@ func TestTreeReadsRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	meta := metaSubject(op.Space(), ArtifactObject(tree, "a"))
+	const granted = "grant.UCWPRUE2QEV7B3RMJLYHN6FDXBPTIV4XMHLAHMNXJKLPYQMZQ2AY2S6T"
 	for _, test := range []struct{ api, body string }{
 		{"T1.DIRECT.GET.AXE_RUNS", `{"next_by_subj":"axe.run.lead.T2.r.log","seq":1}`},
 		{"T1.DIRECT.GET.AXE_RUNS", `{"next_by_subj":"axe.run.lead.*.r.log","seq":1}`},
@@ -160,6 +161,11 @@ func TestTreeReadsRefuse(t *testing.T) {
 		{"T1.STREAM.MSG.GET.AXE_SUBMIT", `{"last_by_subj":"axe.submit.lead.T2"}`},
 		{"T1.STREAM.MSG.GET.AXE_SUBMIT", `{"last_by_subj":"axe.submit.>"}`},
 		{"T1.STREAM.MSG.GET.KV_AXE_AGENTS", `{"last_by_subj":"$KV.AXE_AGENTS.lead"}`},
+		{"_.STREAM.MSG.GET.KV_AXE_AGENTS", `{"last_by_subj":"$KV.AXE_AGENTS.grant.*"}`},
+		{"_.STREAM.MSG.GET.KV_AXE_AGENTS", `{"next_by_subj":"$KV.AXE_AGENTS.` + granted + `","seq":1}`},
+		{"_.STREAM.MSG.GET.KV_AXE_AGENTS", `{"last_by_subj":"$KV.AXE_AGENTS.` + granted + `","seq":1}`},
+		{"_.DIRECT.GET.KV_AXE_AGENTS", `{"next_by_subj":"$KV.AXE_AGENTS.` + granted + `","seq":1}`},
+		{"_.STREAM.INFO.KV_AXE_AGENTS", ``},
 		{"T1.STREAM.MSG.GET.OBJ_AXE_OBJECTS", `{"last_by_subj":"` + meta + `"}`},
 		{"T1.STREAM.MSG.GET.OBJ_AXE_OBJECTS", `{"last_by_subj":"$O.AXE_OBJECTS.M.*"}`},
 		{"T1.DIRECT.GET.OBJ_AXE_OBJECTS", `{"next_by_subj":"$O.AXE_OBJECTS.C.>","seq":1}`},

@@ -46,6 +46,13 @@ func (c *Client) Artifacts(ctx context.Context, tree subjects.Tree) ([]Artifact,
 		if err != nil || o.Tool == "" {
 			continue // the outcome of an agent repeats those of its tools
 		}
+		counts, err := c.counts(ctx, at, o, m)
+		if err != nil {
+			return all, err
+		}
+		if !counts {
+			continue
+		}
 		for _, a := range o.Artifacts {
 			if !seen[a.Name] {
 				seen[a.Name] = true

@@ -78,7 +78,15 @@ func ReadStatistics(ctx context.Context, c *Client, since time.Time) (stats Stat
 			if err != nil {
 				return stats, err
 			}
-			if o, err := run.DecodeOutcome(body); err == nil && o.Tool == "" {
+			o, err := run.DecodeOutcome(body)
+			if err != nil || o.Tool != "" {
+				continue
+			}
+			counts, err := c.counts(ctx, at, o, m)
+			if err != nil {
+				return stats, err
+			}
+			if counts {
 				add(byAgent, o)
 			}
 		}
@@ -89,6 +97,20 @@ func ReadStatistics(ctx context.Context, c *Client, since time.Time) (stats Stat
 	}
 	slices.SortFunc(stats.Agents, func(a, b AgentStatistics) int { return strings.Compare(a.Agent, b.Agent) })
 	return stats, nil
+}
+
+// counts reports whether an outcome, which is read without the state of its
+// caller, counts as that of the agent that it names.
+func (c *Client) counts(ctx context.Context, at subjects.Address, o run.Outcome, m bus.Stored) (bool, error) {
+	of := at.Run
+	if at.Kind == subjects.Reply {
+		agent, err := subjects.ParseAgent(o.Agent)
+		if err != nil {
+			return false, nil //nolint:nilerr // there is no such run
+		}
+		of = of.Space.Run(agent, of.Tree, of.Path.Child(at.Turn, at.Index))
+	}
+	return c.runs.Counts(ctx, of, m)
 }
 
 // add counts an outcome.

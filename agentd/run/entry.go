@@ -458,10 +458,14 @@ func DecodeEntry(b []byte) (Entry, error) {
 	return e, nil
 }
 
-// Settles reports whether the entry decides about an outcome with a sequence:
-// its writer had read the outcome. Counts is the decision.
-func (e Entry) Settles(seq uint64) (counts, settled bool) {
-	return !slices.Contains(e.Refused, seq) && len(e.Refused) < MaxRefused, seq <= e.Seen
+// Counts reports whether an outcome up to Seen counts, by the first entry of
+// which the writer had read it. Known is false if that entry does not say: it
+// has no room for all refused ones.
+func (e Entry) Counts(seq uint64) (counts, known bool) {
+	if slices.Contains(e.Refused, seq) {
+		return false, true
+	}
+	return true, len(e.Refused) < MaxRefused
 }
 
 // Event returns the event that the entry is to the fold of its run.

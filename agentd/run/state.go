@@ -9,8 +9,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// MaxRefused bounds the refused outcomes that a log entry names. If there are
-// more, no outcome counts that a reader would refuse by itself.
+// MaxRefused bounds the refused outcomes that a log entry names. With as many,
+// the entry does not say which other ones count.
 const MaxRefused = 1000
 
 // MaxTurns is the largest number of turns that a run may take without becoming

@@ -77,12 +77,11 @@ func (r Reader) settle(
 			Seen    uint64   `json:"seen"`
 			Refused []uint64 `json:"refused"`
 		}
-		if json.Unmarshal(body, &e) != nil {
-			continue // the run is corrupt
+		if json.Unmarshal(body, &e) != nil || e.Seen < seq {
+			continue
 		}
-		if counts, settled = (run.Entry{Seen: e.Seen, Refused: e.Refused}).Settles(seq); settled {
-			return counts, true, nil
-		}
+		counts, settled = run.Entry{Refused: e.Refused}.Counts(seq)
+		return counts, settled, nil
 	}
 	return false, false, nil
 }

@@ -53,15 +53,17 @@ func (c *Checker) refuses(in *node, of subjects.Run, m Message) bool {
 // have required no signatures, or have known another grant.
 func (c *Checker) settle(by *node, e run.Entry) {
 	by.refused = slices.DeleteFunc(by.refused, func(r refused) bool {
-		counts, settled := e.Settles(r.event.Seq)
-		if settled && counts {
+		if r.event.Seq > e.Seen {
+			return false
+		}
+		if counts, known := e.Counts(r.event.Seq); counts && known {
 			// The fold takes it though it has read later messages.
 			seq := by.state.Seq
 			by.state.Seq = r.event.Seq - 1
 			c.countReply(by, r.event, r.message)
 			by.state.Seq = seq
 		}
-		return settled
+		return true
 	})
 }
 
