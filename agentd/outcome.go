@@ -153,9 +153,9 @@ func (w *Worker) writeOutcome(ctx context.Context, to outcomeTarget, o run.Outco
 // below the stream's deduplication window (30 s).
 const outcomeRetryWindow = 20 * time.Second
 
-// storeOutcome stores the outcome of a run. It returns true if another outcome is there
-// instead. The window doubles after each check, because a large body takes
-// time.
+// storeOutcome stores the outcome of a run. It returns true if another outcome
+// is there instead. The window doubles after each check, because a large body
+// takes time.
 func (w *Worker) storeOutcome(ctx context.Context, r subjects.Run, m bus.Message) (there bool, _ error) {
 	for m.Window = outcomeRetryWindow; ; m.Window *= 2 {
 		_, err := w.conn.Write(ctx, m)

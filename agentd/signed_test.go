@@ -131,12 +131,13 @@ func leadAndReader(h *harness) []configs.Agent {
 	return []configs.Agent{define("lead", []string{"reader", "other"}), define("reader", nil), define("other", nil)}
 }
 
-// TestForgedOutcomeIsRefused: outcomes of the reader are forged in the reply slot
-// of its call: one without a signature, two of a key that has a grant for another
-// agent, one that the reader's own key has signed for another subject, and one
-// that the forger has granted itself. Each is logged once by each worker that
-// meets it, and the tree ends with the true answer. So it does if the lead's
-// worker dies after it has read the forged ones and another one goes on.
+// TestForgedOutcomeIsRefused: outcomes of the reader are forged in the reply
+// slot of its call: one without a signature, two of a key that has a grant for
+// another agent, one that the reader's own key has signed for another subject,
+// and one that the forger has granted itself. Each is logged once by each
+// worker that meets it, and the tree ends with the true answer. So it does if
+// the lead's worker dies after it has read the forged ones and another one goes
+// on.
 func TestForgedOutcomeIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
@@ -228,9 +229,9 @@ func (h *harness) checkRefused(o *operator, root subjects.Run) {
 
 // TestLogSettlesOutcomes: the worker of the lead dies after it has counted an
 // outcome that its successor would refuse: the key has lost its grant, or the
-// outcome has no signature and only the successor requires one. The outcome goes
-// on counting, since the lead's log does. An outcome that the log has refused
-// does not count for the successor, though its key has a grant by then.
+// outcome has no signature and only the successor requires one. The outcome
+// goes on counting, since the lead's log does. An outcome that the log has
+// refused does not count for the successor, though its key has a grant by then.
 func TestLogSettlesOutcomes(t *testing.T) {
 	t.Parallel()
 	for _, which := range []string{"grant replaced", "requirement begins", "granted too late"} {
@@ -283,8 +284,8 @@ func settledOutcome(h *harness, which string) {
 }
 
 // TestForgedResultIsRefused: the result of a root is forged before the root's
-// timer is set. The timer is set all the same, the root's worker goes on after a
-// death, and a client that requires signatures gets the true result.
+// timer is set. The timer is set all the same, the root's worker goes on after
+// a death, and a client that requires signatures gets the true result.
 func TestForgedResultIsRefused(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
@@ -313,8 +314,8 @@ func TestForgedResultIsRefused(t *testing.T) {
 }
 
 // TestAnyWorkerEndsRoots: a root of an agent without a worker is cancelled. The
-// worker of another agent ends it, and its failure counts. A completed result of
-// that worker would not.
+// worker of another agent ends it, and its failure counts. A completed result
+// of that worker would not.
 func TestAnyWorkerEndsRoots(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {

@@ -56,8 +56,8 @@ func agentT(t *testing.T, name string) subjects.Agent {
 	return a
 }
 
-// watchT follows the bucket of known agents until the test ends. It returns once
-// the connection knows the present values.
+// watchT follows the bucket of known agents until the test ends. It returns
+// once the connection knows the present values.
 func watchT(t *testing.T, c *Conn) {
 	t.Helper()
 	d, err := c.Directory(t.Context())
@@ -136,8 +136,9 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestGrantIsNotBroughtBack: the server stores an answer with an old grant under
-// the key of the grant, as it does for a user that may only read. It is no grant.
+// TestGrantIsNotBroughtBack: the server stores an answer with an old grant
+// under the key of the grant, as it does for a user that may only read. It is
+// no grant.
 func TestGrantIsNotBroughtBack(t *testing.T) {
 	c, key, account := signingT(t)
 	m := storeT(t, c, "axe.result.reader.T1", "x")

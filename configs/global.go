@@ -90,8 +90,8 @@ type Outcomes struct {
 	// RequireSigned: only those that are signed by the key of a worker, to
 	// which one of Signers has granted the agent.
 	RequireSigned bool
-	// Signers are public keys of accounts and operators of NATS. There is at
-	// least one with RequireSigned.
+	// Signers are public keys of accounts and operators of NATS. There is
+	// at least one with RequireSigned.
 	Signers []string
 }
 

@@ -190,8 +190,9 @@ type Turn struct {
 // Turns are the turns of a run, in the order of its log.
 type Turns []Turn
 
-// Call returns the call with an index in a turn, from 1: a call of the model or,
-// after the last of them, that of the supervisor. Ok is false if there is none.
+// Call returns the call with an index in a turn, from 1: a call of the model
+// or, after the last of them, that of the supervisor. Ok is false if there is
+// none.
 func (ts Turns) Call(turn, index int) (c Call, ok bool) {
 	if turn < 1 || turn > len(ts) || index < 0 {
 		return Call{}, false

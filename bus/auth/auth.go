@@ -5,8 +5,8 @@
 // The system has an operator and two accounts. The operator signs the accounts,
 // and they sign the users. Each user has a role (internal/roles) and a creds
 // file. The server's configuration has no secret: it knows the public keys
-// alone. Each worker has a grant: with that its outcomes count where they have to
-// be signed (bus.Grants).
+// alone. Each worker has a grant: with that its outcomes count where they have
+// to be signed (bus.Grants).
 //
 // Submitters have an account of their own. A server answers to the reply
 // subject of a message with its own rights, whatever the permissions of the

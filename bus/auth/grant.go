@@ -20,7 +20,8 @@ func GrantFile(user string) string { return user + ".grant" }
 // signed.
 const OutcomesFile = "outcomes.toml"
 
-// outcomesText is the content of OutcomesFile, for the public key of an account.
+// outcomesText is the content of OutcomesFile, for the public key of an
+// account.
 const outcomesText = `# For config.toml: only outcomes of workers with a grant of this account count.
 [outcomes]
 require_signed = true
@@ -61,8 +62,8 @@ func WorkerKey(keyOrFile string) (string, error) {
 	return public, err
 }
 
-// SignGrant signs a grant, for the bus of a space, with the key of an account or
-// an operator in a file.
+// SignGrant signs a grant, for the bus of a space, with the key of an account
+// or an operator in a file.
 func SignGrant(s subjects.Space, g grant.Grant, file string) (string, error) {
 	key, err := readSeed(file)
 	if err != nil {

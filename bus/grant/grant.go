@@ -31,7 +31,8 @@ type Grant struct {
 	// Signed is the signer's time, in seconds. Sign sets it.
 	Signed time.Time
 	// Ends is the time from which on outcomes of the key do not count, in
-	// seconds. Outcomes that were stored before go on counting. Zero: never.
+	// seconds. Outcomes that were stored before go on counting. Zero:
+	// never.
 	Ends time.Time
 }
 

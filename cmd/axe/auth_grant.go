@@ -82,7 +82,8 @@ from the server too.`,
 				if len(all) == 0 {
 					return grant.Grant{}, fmt.Errorf("%s: %w", key, errNoGrant)
 				}
-				// A grant ends with a second. No outcome so far is lost.
+				// A grant ends with a second. No outcome so far
+				// is lost.
 				all[0].Ends = time.Now().Add(time.Second)
 				return all[0], nil
 			})

@@ -71,9 +71,9 @@ type Folded struct {
 }
 
 // Fold folds messages of a run, in stream order, into its state. A message of
-// the run without an event counts as read all the same: the state's Seq moves up
-// to it. A message of another subject changes nothing. Fold ends after an error;
-// the state is then that before the message.
+// the run without an event counts as read all the same: the state's Seq moves
+// up to it. A message of another subject changes nothing. Fold ends after an
+// error; the state is then that before the message.
 func (r Reader) Fold(ctx context.Context, of subjects.Run, s run.State, ms []bus.Stored) iter.Seq2[Folded, error] {
 	return func(yield func(Folded, error) bool) {
 		for i, m := range ms {

@@ -14,14 +14,14 @@ import (
 // them do.
 
 // Judge returns the event of an outcome in a reply slot of a run as it is, or
-// run.OutcomeRefused if the outcome does not count. It returns every other event
-// as it is. The state is that before the event. Later are messages after m, as
-// far as they were read.
+// run.OutcomeRefused if the outcome does not count. It returns every other
+// event as it is. The state is that before the event. Later are messages after
+// m, as far as they were read.
 //
 // The run's own log goes before this reader's judgement, since only workers of
 // the run's agent can write it: an outcome that the writer of a later entry had
-// read counts as the entry says. So the fold of a run stays the same when grants
-// end, or when workers begin to require signatures.
+// read counts as the entry says. So the fold of a run stays the same when
+// grants end, or when workers begin to require signatures.
 func (r Reader) Judge(
 	ctx context.Context, by subjects.Run, s run.State, e run.Event, m bus.Stored, later []bus.Stored,
 ) (run.Event, error) {

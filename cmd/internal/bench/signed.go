@@ -8,8 +8,9 @@ import (
 	"github.com/axebus/axe/bus/busbench"
 )
 
-// signed compares leaves, and parents with one child, of a worker that signs its
-// outcomes and requires signatures with those of one that does neither, in turn.
+// signed compares leaves, and parents with one child, of a worker that signs
+// its outcomes and requires signatures with those of one that does neither, in
+// turn.
 func signed(ctx context.Context, s *testbed) ([]Metric, error) {
 	grant, err := busbench.NewGranted(s.conn)
 	if err != nil {
