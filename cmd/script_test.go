@@ -34,6 +34,11 @@ import (
 //	                               configuration file
 //	publish SUBJECT QUOTED [N:V]…  store a message, its text quoted as in
 //	                               Go, with headers
+//	addworker DIR NAME AGENT       make NAME.creds of a worker that is
+//	                               bound to an agent, in a directory of
+//	                               axe auth init
+//	forge CREDS SUBJECT QUOTED     store a message as the worker with creds
+//	                               stores an outcome
 //	delete SUBJECT N               delete the N-th message of a subject on
 //	                               the stream of runs
 //	purge STREAM                   remove all messages of a stream
@@ -191,7 +196,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	for _, name := range []string{
 		"PATH", "HOME", "TMPDIR", "NATS_URL", "AXE_OLLAMA_BASE_URL", "AXE_SCRIPT_DIR", "XDG_STATE_HOME",
-		"XDG_CONFIG_HOME", "XDG_DATA_HOME", "GORACE", "NATS_USER", "NATS_PASSWORD",
+		"XDG_CONFIG_HOME", "XDG_DATA_HOME", "GORACE", "NATS_USER", "NATS_PASSWORD", "NATS_CA",
 	} {
 		p.cmd.Env = append(p.cmd.Env, name+"="+ts.Getenv(name))
 	}
