@@ -47,15 +47,6 @@ func signingT(t *testing.T) (c *Conn, key string, account nkeys.KeyPair) {
 	return c, key, account
 }
 
-func agentT(t *testing.T, name string) subjects.Agent {
-	t.Helper()
-	a, err := subjects.ParseAgent(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
 // watchT follows the bucket of known agents until the test ends. It returns
 // once the connection knows the present values.
 func watchT(t *testing.T, c *Conn) {
