@@ -2,7 +2,9 @@ package bus
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/nats-io/nats.go"
@@ -63,8 +65,9 @@ func FirstMessage(ctx context.Context, c *Conn, subject string) (m Stored, ok bo
 }
 
 // MessagePerSubject reads the last message of every subject that one of the
-// filters matches, in stream order. In place of an answer of the server it reads
-// the first message of that subject. It leaves out a subject with answers alone.
+// filters matches, in stream order. In place of an answer of the server it
+// reads the first message of that subject. It leaves out a subject with answers
+// alone.
 func MessagePerSubject(ctx context.Context, c *Conn, filters ...string) ([]Stored, error) {
 	last, err := c.LastPerSubject(ctx, filters...)
 	if err != nil {
@@ -83,4 +86,21 @@ func MessagePerSubject(ctx context.Context, c *Conn, filters ...string) ([]Store
 		}
 	}
 	return InOrder(all), nil
+}
+
+// WriteFirst stores a message as the first one of its subject, but for answers
+// of the server. The error wraps a *ConflictError if another message is there.
+func WriteFirst(ctx context.Context, c *Conn, m Message) error {
+	for last := uint64(0); ; {
+		m.Fence = After(m.Subject, last)
+		_, err := c.Write(ctx, m)
+		conflict, ok := errors.AsType[*ConflictError](err)
+		if !ok {
+			return err
+		}
+		if _, there, failed := FirstMessage(ctx, c, m.Subject); there || failed != nil {
+			return cmp.Or(failed, err)
+		}
+		last = conflict.Last
+	}
 }

@@ -35,7 +35,8 @@ type Stored struct {
 // message. The server also writes to subjects that a user names and may not
 // publish to: it stores the answer to a request there, or a scheduled message.
 // Such a message tells it by its header: an answer with a stored message has a
-// place, a scheduled one names its schedule, and any other answer has no schema.
+// place, a scheduled one names its schedule, and any other answer has no
+// schema.
 func (m Stored) ProvesSender() bool {
 	return m.Header.Get(subjects.HeaderSchema) != "" && m.Header.Get(headerScheduler) == "" && !m.IsAnswer()
 }

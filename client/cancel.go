@@ -33,15 +33,14 @@ func (c *Client) Cancel(ctx context.Context, tree subjects.Tree, path subjects.P
 		// The record is stored first, so no cancel message of a known
 		// sender is without it.
 		record := by.On(r.Cancel())
-		_, err := c.conn.Write(ctx, bus.Message{
+		err := bus.WriteFirst(ctx, c.conn, bus.Message{
 			Subject: record, Header: [][2]string{{subjects.HeaderSchema, subjects.Schema}}, Body: body,
-			Fence: bus.After(record, 0),
 		})
 		if _, there := errors.AsType[*bus.ConflictError](err); err != nil && !there {
 			return err
 		}
 	}
-	_, err = c.conn.Write(ctx, bus.Message{Subject: r.Cancel(), Body: body, Fence: bus.After(r.Cancel(), 0)})
+	err = bus.WriteFirst(ctx, c.conn, bus.Message{Subject: r.Cancel(), Body: body})
 	if _, conflict := errors.AsType[*bus.ConflictError](err); conflict {
 		return fmt.Errorf("%s: %w", describe(r), ErrCancelled)
 	}

@@ -78,7 +78,10 @@ func TestAnswersAreNoMessages(t *testing.T) {
 		h.startWorker()
 		done := h.submit("echo", "y", "")
 		h.answers(done, "echo: y")
-		result := space.Result(h.agent("echo"), done)
+		// The server drops an answer that repeats the id or the fence
+		// of a worker's message. These have none.
+		result := space.Result(h.agent("lead"), client.TreeID("other"))
+		h.write(result, `{"status":"completed","agent":"lead","result":"evil"}`)
 		tool := space.Run(h.agent("lead"), client.TreeID("tool"), subjects.Root).Reply(1, 0)
 		h.write(tool, `{"status":"completed","tool":"write_artifact","artifacts":[{"name":"evil.md"}]}`)
 
@@ -89,8 +92,8 @@ func TestAnswersAreNoMessages(t *testing.T) {
 		h.answer(tool, root.Reply(1, 0))
 
 		stats, err := client.ReadStatistics(t.Context(), h.Client, time.Time{})
-		if err != nil || len(stats.Agents) != 1 || stats.Agents[0].Runs != 1 {
-			t.Errorf("statistics: %+v, %v; want one run of echo", stats.Agents, err)
+		if err != nil || len(stats.Agents) != 2 || stats.Agents[0].Runs+stats.Agents[1].Runs != 2 {
+			t.Errorf("statistics: %+v, %v; want a run of echo and one of lead", stats.Agents, err)
 		}
 		if letters, err := h.DeadLetters(t.Context()); err != nil || len(letters) > 0 {
 			t.Errorf("dead letters: %+v, %v; want none", letters, err)
@@ -99,8 +102,8 @@ func TestAnswersAreNoMessages(t *testing.T) {
 			t.Errorf("artifacts: %+v, %v; want none", artifacts, err)
 		}
 		page, err := h.Trees(t.Context(), client.TreeQuery{All: true, N: 20})
-		if err != nil || len(page.Trees) != 2 {
-			t.Errorf("%d trees, %v; want 2", len(page.Trees), err)
+		if err != nil || len(page.Trees) != 3 {
+			t.Errorf("%d trees, %v; want 3", len(page.Trees), err)
 		}
 		s, err := h.Snapshot(t.Context(), tree)
 		if err != nil {
