@@ -246,6 +246,7 @@ func (s *roleSystem) submit(t *testing.T, agent, id string) subjects.Tree {
 //	UNSETTLED  a tree with a call that may have taken effect
 //	LETTER     the number of a dead letter
 //	KEEPER     an agent with more memory than it keeps
+//	GRANTED    a key with a grant
 //	FILE       an export of a tree that was forgotten, with an approval
 func (s *roleSystem) place(t *testing.T, word, user string) string {
 	t.Helper()
@@ -287,12 +288,29 @@ func (s *roleSystem) place(t *testing.T, word, user string) string {
 		return s.letter(t, id)
 	case "KEEPER":
 		return s.keeper(t, id)
+	case "GRANTED":
+		return s.granted(t)
 	case "FILE":
 		return s.file(t, id)
 	default:
 		return word
 	}
 	return id
+}
+
+// granted grants all agents to a new key.
+func (s *roleSystem) granted(t *testing.T) string {
+	t.Helper()
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.exec(t, "axe", "auth", "grant", public, "--sign", "auth/keys/account.nk", "--context", "axe-provisioner")
+	return public
 }
 
 // await repeats look until it returns no error.

@@ -74,10 +74,11 @@ func (o *options) run(ctx context.Context) error {
 	ctx, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
 	cfg.Dial.Closed = func() { lost(errClosed) }
-	defer context.AfterFunc(ctx, func() {
+	goesOn := context.AfterFunc(ctx, func() {
 		log.InfoContext(ctx, "draining", slog.Any(keyCause, context.Cause(ctx)))
 		state.draining()
-	})()
+	})
+	defer goesOn()
 	conn, err := cli.Open(ctx, cfg, 0)
 	if err != nil {
 		return cli.IgnoreSignal(err)
@@ -86,6 +87,7 @@ func (o *options) run(ctx context.Context) error {
 	state.connected(conn)
 	var serving sync.WaitGroup
 	defer func() {
+		goesOn() // a worker that has failed does not drain
 		lost(nil)
 		serving.Wait()
 	}()
