@@ -166,7 +166,7 @@ func (t *tail) apply(ctx context.Context, m bus.Stored, later []bus.Stored) erro
 	if err != nil || message == nil {
 		return nil //nolint:nilerr // malformed: it has no event
 	}
-	if message, err = t.c.runs.Judge(ctx, at.Run, t.fold.State(at.Run.Path), message, m, later); err != nil {
+	if message, err = t.c.runs.Judge(ctx, t.fold.State(at.Run.Path), message, m, later); err != nil {
 		return err
 	}
 	delete(t.stalls.asking, at.Run.Path) // the request is over, or out of date

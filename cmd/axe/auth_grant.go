@@ -36,11 +36,12 @@ config.toml), those of the worker count for these agents alone. A worker with a
 grant signs its outcomes.
 
 KEY is a worker's creds file, a file with its seed, or its public key. The grant
-is signed with the key of an account or an operator. It is stored on the bus with
-the role provisioner.`,
+is signed with the key of an account or an operator. It is stored on the bus
+with the role provisioner.`,
 		Example: `  axe auth grant w1.creds --agents lead,reader --sign auth/keys/account.nk \
     --context axe-provisioner
-  axe auth grant w2.nk --sign auth/keys/account.nk --for 30d --context axe-provisioner`,
+  axe auth grant w2.nk --sign auth/keys/account.nk --for 30d \
+    --context axe-provisioner`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return g.store(cmd, args[0], func(*bus.Conn, string) (of grant.Grant, err error) {
 				if g.lasts > 0 {

@@ -95,7 +95,7 @@ func (r Reader) apply(
 ) (run.State, run.Event, error) {
 	e, err := r.Event(ctx, of, m)
 	if err == nil {
-		e, err = r.Judge(ctx, of, s, e, m, later)
+		e, err = r.Judge(ctx, s, e, m, later)
 	}
 	if err != nil || e == nil && !of.Owns(m.Subject) {
 		return s, nil, err

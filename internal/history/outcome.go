@@ -23,12 +23,17 @@ import (
 // read counts as the entry says. So the fold of a run stays the same when
 // grants end, or when workers begin to require signatures.
 func (r Reader) Judge(
-	ctx context.Context, by subjects.Run, s run.State, e run.Event, m bus.Stored, later []bus.Stored,
+	ctx context.Context, s run.State, e run.Event, m bus.Stored, later []bus.Stored,
 ) (run.Event, error) {
 	replied, ok := e.(run.Replied)
 	if !ok || !r.conn.Grants.Required() || replied.Seq <= s.Seq {
 		return e, nil
 	}
+	at, err := r.conn.Space().Parse(m.Subject)
+	if err != nil {
+		return nil, err
+	}
+	by := at.Run
 	counts, settled, err := r.settle(ctx, by, replied.Seq, later)
 	if err != nil {
 		return nil, err
