@@ -40,7 +40,7 @@ func TestFaultsAreFound(t *testing.T) {
 				if built[find.pkg] == "" {
 					built[find.pkg] = find.build(t, dir, "-overlay", overlay)
 				}
-				took, out, failed := find.run(t, built[find.pkg])
+				took, out, failed := find.run(t, built[find.pkg], "-overlay="+overlay)
 				if !failed {
 					t.Errorf("%s passes with the fault, after %v", find, took)
 					continue
@@ -59,7 +59,7 @@ func TestFaultsAreFound(t *testing.T) {
 				if sound[find.pkg] == "" {
 					sound[find.pkg] = find.build(t, t.TempDir())
 				}
-				took, out, failed := find.run(t, sound[find.pkg])
+				took, out, failed := find.run(t, sound[find.pkg], "")
 				if failed {
 					t.Errorf("%s fails without a fault, after %v:\n%s", find, took, out)
 					continue
@@ -85,15 +85,17 @@ func (f find) build(t *testing.T, dir string, flags ...string) string {
 	return file
 }
 
-// run runs the test, and returns its duration and its output.
-func (f find) run(t *testing.T, binary string) (took time.Duration, out string, failed bool) {
+// run runs the test, and returns its duration and its output. A test that
+// builds the commands builds them with the flag of the go command, too.
+func (f find) run(t *testing.T, binary, flag string) (took time.Duration, out string, failed bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	flags := []string{"-test.run=^" + f.test + "$", "-test.v", "-test.failfast"}
 	cmd := exec.CommandContext(ctx, binary, slices.Concat(flags, f.flags)...)
 	// The test only has to fail; rapid need not shrink the failure.
-	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=1ms")
+	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=true", "RAPID_SHRINKTIME=1ms",
+		"GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" "+flag))
 	cmd.Dir = filepath.Join("..", filepath.FromSlash(f.pkg))
 	begun := time.Now()
 	raw, err := cmd.CombinedOutput()
