@@ -4,8 +4,9 @@
 // since the ids are the same.
 //
 // A run is a span invoke_agent, each of its turns a span chat below it, and a
-// call that made a run a span execute_tool around that run. The attributes are
-// those of the conventions for generative AI.
+// call that made a run a span execute_tool around that run. A call that was
+// refused is a span execute_tool, too, with the kind of its refusal. The
+// attributes are those of the conventions for generative AI.
 //
 //	e, err := otlp.FromEnv(os.Getenv, "v1.2.0")
 //	...
@@ -82,6 +83,8 @@ type runSpans struct {
 	totals  run.Totals
 	outcome *run.Outcome
 	ended   time.Time
+	// refused says that the call was refused, so that there is no run.
+	refused bool
 }
 
 // turn is an answer of a model.
@@ -98,6 +101,7 @@ type turn struct {
 // add takes over an event.
 func (t *tree) add(e client.Event) {
 	t.last = e.Time
+	defer t.withhold(e)
 	switch e.Kind { //nolint:exhaustive // the others make no span
 	case client.Called:
 		r := t.at(e.Run)
@@ -113,10 +117,48 @@ func (t *tree) add(e client.Event) {
 				t.tools[e.Run.Path.Child(e.Turn, index)] = call
 			}
 		}
+		for i, call := range e.Entry.Calls {
+			if call.Failed() {
+				refused := run.End{Kind: call.Kind, Text: call.Error}.Outcome()
+				refused.Worker = e.Worker
+				t.refuse(e, e.Run.Path.Child(e.Turn, i), e.Time, refused)
+			}
+		}
 	case client.ChildEnded, client.TreeEnded:
 		r := t.at(e.Run)
 		r.outcome, r.ended = &e.Outcome, e.Time
 	}
+}
+
+// withhold refuses the calls of a turn that a person or a supervisor does not
+// let take effect.
+func (t *tree) withhold(e client.Event) {
+	n := len(e.State.Turns)
+	if n == 0 || e.State.Turns[n-1].Withheld() == "" {
+		return
+	}
+	turn := e.State.Turns[n-1]
+	for i, o := range turn.Outcomes {
+		if path := e.Run.Path.Child(n, i); o != nil && t.runs[path] == nil {
+			t.refuse(e, path, turn.Time, *o)
+		}
+	}
+}
+
+// maxToolName bounds the name of a tool that was refused, in bytes: a model may
+// have invented it.
+const maxToolName = 64
+
+// refuse adds a call that made no run. It was made at a time, and is refused by
+// the event.
+func (t *tree) refuse(e client.Event, path subjects.Path, made time.Time, o run.Outcome) {
+	call := t.tools[path]
+	call.Name = strings.ToValidUTF8(call.Name[:min(len(call.Name), maxToolName)], "")
+	t.tools[path] = call
+	at := e.Run
+	at.Path = path
+	r := t.at(at)
+	r.called, r.ended, r.outcome, r.refused = made, e.Time, &o, true
 }
 
 // at returns the collected parts of a run.
@@ -199,7 +241,7 @@ func (t *tree) spans(r *runSpans) []*tracepb.Span {
 		all = append(all, t.toolSpan(r, parent))
 		parent = trace.Tool(r.run.Path)
 	}
-	if r.isTool() {
+	if r.refused || r.isTool() {
 		return all
 	}
 	all = append(all, t.runSpan(r, parent))
@@ -266,7 +308,9 @@ func (t *tree) toolSpan(r *runSpans, parent trace.SpanID) *tracepb.Span {
 		s.Attributes = append(s.Attributes, text("gen_ai.tool.call.id", call.ID))
 	}
 	if o := r.outcome; o != nil {
-		s.Attributes = append(s.Attributes, text("axe.worker", o.Worker))
+		if o.Worker != "" { // a person's denial has none
+			s.Attributes = append(s.Attributes, text("axe.worker", o.Worker))
+		}
 		if t.Content && o.Status == run.StatusCompleted {
 			s.Attributes = append(s.Attributes, text("gen_ai.tool.call.result", o.Result))
 		}

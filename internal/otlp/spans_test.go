@@ -218,3 +218,101 @@ func TestSubmittersDecision(t *testing.T) {
 		t.Errorf("the root has the parent %x", parent)
 	}
 }
+
+// long is the name of a tool that a model has invented.
+var long = strings.Repeat("ä", 40)
+
+// refusals folds a tree with calls that were refused: by the worker in the
+// first turn, and by a person in the second one.
+func refusals(t *testing.T) *client.Snapshot {
+	t.Helper()
+	s := newStory(t)
+	var f client.Fold
+	seq := uint64(0)
+	next := func() run.Meta {
+		seq++
+		return run.Meta{Seq: seq, Time: began.Add(time.Duration(seq) * time.Second)}
+	}
+	add := func(m run.Meta, e run.Event) {
+		s.s.Events = append(s.s.Events, f.Apply(subjects.Address{Run: s.s.Root}, m, e)...)
+	}
+	answer := func(calls ...provider.ToolCall) *provider.Response { return &provider.Response{ToolCalls: calls} }
+
+	m := next()
+	add(m, run.Called{Meta: m, Input: run.Input{Task: "secret task"}})
+	m = next()
+	add(m, run.Answered{Meta: m, Entry: run.Entry{
+		Index: 1, Kind: run.EntryTurn, Trigger: 1, Worker: "one", Start: &run.Start{Model: "openai/gpt-5"},
+		Answer: answer(call("c0", long), call("c1", "shell"), call("c2", "call_agent")),
+		Calls: []run.Call{
+			{Kind: run.KindError, Error: "Unknown tool"},
+			{Kind: run.KindPolicy, Error: "shell error: not permitted by policy"},
+			{Kind: run.KindBudget, Error: "secret budget"},
+		},
+	}})
+	m = next()
+	add(m, run.Answered{Meta: m, Entry: run.Entry{
+		Index: 2, Kind: run.EntryTurn, Trigger: 2, Worker: "one", Approve: "it uses shell",
+		Answer: answer(call("c3", "shell"), call("c4", "rm")),
+		Calls: []run.Call{
+			{Op: run.OpTool, Tool: "shell"},
+			{Kind: run.KindError, Error: `Unknown tool: "rm"`},
+		},
+	}})
+	m = next()
+	add(m, run.Approved{Meta: m, Approval: run.Approval{Reason: "secret reason"}})
+	m = next()
+	add(m, run.OutcomeStored{Meta: m, Outcome: run.Outcome{Status: run.StatusCompleted, Path: "r", Turns: 2}})
+	return s.s
+}
+
+// TestRefusedCalls: a call that made no run, since it was refused, is a span of
+// the run that made the call.
+func TestRefusedCalls(t *testing.T) {
+	spans := otlp.Spans(refusals(t), otlp.Options{})
+	var tools []*tracepb.Span
+	for _, s := range spans {
+		if attr(s, "gen_ai.operation.name") == "execute_tool" {
+			tools = append(tools, s)
+		}
+	}
+	want := []string{
+		"r-1-0 execute_tool " + strings.Repeat("ä", 32) + " 2000-2000 error",
+		"r-1-1 execute_tool shell 2000-2000 policy",
+		"r-1-2 execute_tool call_agent 2000-2000 budget",
+		"r-2-0 execute_tool shell 3000-4000 cancelled",
+		"r-2-1 execute_tool rm 3000-3000 error",
+	}
+	var got []string
+	for _, line := range describe(tools) {
+		id := trace.Run(subjects.Root)
+		got = append(got, strings.Replace(line, "< "+hex.EncodeToString(id[:])+" ", "", 1))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("spans of calls (-want +got):\n%s", diff)
+	}
+	for _, s := range tools {
+		path, err := subjects.ParsePath(attr(s, "axe.path"))
+		if id := trace.Tool(path); err != nil || !slices.Equal(s.GetSpanId(), id[:]) {
+			t.Errorf("%s has the id %x, want that of the call", s.GetName(), s.GetSpanId())
+		}
+		if s.GetStatus().GetCode() != tracepb.Status_STATUS_CODE_ERROR ||
+			attr(s, "error.type") != s.GetStatus().GetMessage() || attr(s, "gen_ai.tool.type") != "function" ||
+			attr(s, "gen_ai.agent.name") != "lead" || "execute_tool "+attr(s, "gen_ai.tool.name") != s.GetName() ||
+			attr(s, "gen_ai.tool.call.id") == "" || attr(s, "gen_ai.tool.call.arguments") != "" {
+			t.Errorf("%s is %v, want the attributes of a call that failed, and no arguments", s.GetName(), s)
+		}
+	}
+	if worker := attr(tools[0], "axe.worker"); worker != "one" {
+		t.Errorf("%s was refused by the worker %q, want one", tools[0].GetName(), worker)
+	}
+	if without := fmt.Sprint(spans); strings.Contains(without, "secret") {
+		t.Errorf("without content the spans are %s", without)
+	}
+	with := fmt.Sprint(otlp.Spans(refusals(t), otlp.Options{Content: true}))
+	for _, text := range []string{"secret budget", "secret reason", "secret argument"} {
+		if !strings.Contains(with, text) {
+			t.Errorf("with content the spans lack %q", text)
+		}
+	}
+}
