@@ -129,8 +129,8 @@ var allowedImports = map[string][]string{
 	},
 
 	"cmd/internal/top": {
-		"agentd/run", "bus", "client", "cmd/internal/cli", "internal/presence", "price", "provider", "subjects",
-		"github.com/charmbracelet/...",
+		"agentd/run", "bus", "client", "cmd/internal/cli", "internal/pause", "internal/presence", "price", "provider",
+		"subjects", "github.com/charmbracelet/...",
 	},
 	"cmd/internal/web": {
 		"agentd/run", "bus", "client", "cmd/internal/cli", "internal/httpguard", "internal/pause", "internal/roles",

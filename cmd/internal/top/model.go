@@ -255,6 +255,9 @@ func (m model) listen(now time.Time) model {
 // silence is the time after which a server without an answer is called silent.
 const silence = 3 * time.Second
 
+// noAnswer begins the text about a silent server.
+const noAnswer = "no answer from the server since "
+
 // stale says that the lists are old and why. It is empty while the server
 // answers.
 func (m model) stale() string {
@@ -266,7 +269,7 @@ func (m model) stale() string {
 		last = m.heard
 	}
 	if none := m.now.Sub(last); none >= silence {
-		return "no answer from the server since " + presence.Age(none)
+		return noAnswer + presence.Age(none)
 	}
 	return fmt.Sprintf("the lists are %s old: the server has not answered everything yet",
 		presence.Age(m.now.Sub(m.look.at)))

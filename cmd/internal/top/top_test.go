@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -572,6 +573,27 @@ func TestSilentServer(t *testing.T) {
 	s.send(answer)
 	if v := at(4 * time.Minute); strings.Contains(v, silent) || strings.Contains(v, old) {
 		t.Errorf("the look has ended, but the screen shows:\n%s", v)
+	}
+}
+
+// TestFirstLookOfASilentServer: a server that takes the connection and then
+// sends nothing ends the first look, with an error that says so.
+func TestFirstLookOfASilentServer(t *testing.T) {
+	t.Parallel()
+	s, gate := newGatedScreen(t)
+	gate.Lock()
+	defer gate.Unlock()
+	cfg := s.m.cfg
+	cfg.Patience = 1100 * time.Millisecond
+	// The end of this context is the failure of the test.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const want = "no answer from the server since "
+	if err := Print(ctx, io.Discard, cfg); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("print: error %v, want %q", err, want)
+	}
+	if err := Run(ctx, cfg); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("screen: error %v, want %q", err, want)
 	}
 }
 
