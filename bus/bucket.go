@@ -18,8 +18,8 @@ import (
 // RateLimit and Workers are thin types over it. A bucket is safe for concurrent
 // use.
 //
-// Directory is not one. Its watch has to survive the loss of its bucket, and
-// the client library's own type does the rest, except for Directory.All.
+// Directory is not one: Provision makes its bucket, and the client library's
+// own type stores and deletes values.
 type bucket struct {
 	conn        *Conn
 	name        string
@@ -106,8 +106,11 @@ func (b *bucket) list(ctx context.Context, keys string, since time.Time) (all []
 		all = append(all, page...)
 		seq, more = pageEnd(page)
 	}
-	return slices.DeleteFunc(all, func(m Stored) bool { return m.Header.Get("KV-Operation") != "" }), false, nil
+	return slices.DeleteFunc(all, isMarker), false, nil
 }
+
+// isMarker reports whether a message of a bucket says that its key was deleted.
+func isMarker(m Stored) bool { return m.Header.Get("KV-Operation") != "" }
 
 // do calls op until the call is final or ctx ends. Before it repeats a call it
 // looks for the bucket again, since the bucket may have been removed.

@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -214,44 +213,4 @@ func (c *Conn) Follow(ctx context.Context, filter string, fn func(Stored), caugh
 		all.Go(func() error { return f.run(ctx) })
 	}
 	return all.Wait()
-}
-
-// consume calls fn for every message that a consumer of one stream delivers, in
-// stream order, until ctx ends. Caught is called once, when fn has seen all
-// messages that were stored when the consumer was made.
-func (c *Conn) consume(
-	ctx context.Context, stream string, cfg jetstream.OrderedConsumerConfig, fn func(Stored), caught func(),
-	opts ...jetstream.PullConsumeOpt,
-) error {
-	oc, err := ask(ctx, c, func(ctx context.Context) (jetstream.Consumer, error) {
-		return c.js.OrderedConsumer(ctx, stream, cfg)
-	})
-	if err != nil {
-		return fmt.Errorf("follow %s: %w", strings.Join(cfg.FilterSubjects, ", "), err)
-	}
-	var once sync.Once
-	// The cached count is of the consumer's creation. A server that
-	// restarts has forgotten the consumer.
-	if oc.CachedInfo().NumPending == 0 {
-		once.Do(caught)
-	}
-	consuming, err := oc.Consume(func(m jetstream.Msg) {
-		md, err := m.Metadata()
-		if err != nil {
-			return
-		}
-		fn(Stored{
-			Subject: m.Subject(), Seq: md.Sequence.Stream, Time: c.Clocks.stamp(md.Timestamp), Header: m.Headers(),
-			Body: m.Data(), answer: hasPlace(m.Headers()),
-		})
-		if md.NumPending == 0 {
-			once.Do(caught)
-		}
-	}, opts...)
-	if err != nil {
-		return fmt.Errorf("follow %s: %w", strings.Join(cfg.FilterSubjects, ", "), err)
-	}
-	defer consuming.Stop()
-	<-ctx.Done()
-	return context.Cause(ctx)
 }

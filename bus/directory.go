@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -84,10 +85,9 @@ func (d *Directory) Delete(ctx context.Context, key string, rev uint64) error {
 
 // Watch calls fn for every present value and for each later change, until ctx
 // ends. The value of a removed key is nil. Caught is called once, when fn has
-// seen all present values. The library's watch breaks when a server refuses it
-// for a moment, and is deaf when the bucket was removed and made again: it
-// waits for the sequence that comes after the old bucket's last one. Watch then
-// begins again, and fn may see a value once more.
+// seen all present values. If the bucket was removed and made again, Watch
+// begins again with the new one: fn sees the keys that are gone, and may see a
+// value once more.
 func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte), caught func()) error {
 	known := map[string]bool{}
 	tell := func(key string, value []byte) {
@@ -100,97 +100,49 @@ func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte)
 			fn(key, value)
 		}
 	}
-	var once sync.Once
+	caught = sync.OnceFunc(caught)
 	for first := true; ; first = false {
-		began, err := d.watchOnce(ctx, known, tell, func() { once.Do(caught) })
+		err := d.watchOnce(ctx, known, tell, caught)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if first && !began {
+		if first && !errors.Is(err, errReplaced) {
 			return fmt.Errorf("watch agents: %w", err)
 		}
-		if err := d.conn.inflight.pause(ctx, watchRetryDelay); err != nil {
+		if err := d.conn.inflight.pause(ctx, followRetryDelay); err != nil {
 			return err
 		}
 	}
 }
 
-// watchRetryDelay is the pause before a broken watch begins again.
-const watchRetryDelay = 500 * time.Millisecond
-
-// watchLookInterval is the time between two looks whether the bucket is still
-// the one that is watched.
-const watchLookInterval = 16 * time.Second
-
-// made returns the time at which the bucket was made. It is zero if no server
-// says so.
-func (d *Directory) made(ctx context.Context) time.Time {
-	info, err := d.conn.Health.info(ctx, "KV_"+d.kv.Bucket())
-	if err != nil {
-		return time.Time{}
-	}
-	return info.Created
-}
-
-// watchOnce watches until the watch breaks, the bucket is another one, or ctx
-// ends. Known are the keys that fn has seen in an earlier watch. Began is false
-// if there was no watch.
+// watchOnce watches until the bucket is another one, or ctx ends. Known are the
+// keys that fn has seen in an earlier watch.
 func (d *Directory) watchOnce(
 	ctx context.Context, known map[string]bool, fn func(key string, value []byte), caught func(),
-) (began bool, _ error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	made := d.made(ctx)
-	looks := time.NewTicker(watchLookInterval)
-	defer looks.Stop()
-	w, err := ask(ctx, d.conn,
-		func(attempt context.Context) (jetstream.KeyWatcher, error) { return d.watch(ctx, attempt) })
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = w.Stop() }()
+) error {
+	b := d.conn.bucket("AGENTS", "")
 	// gone holds the known keys that this watch has not seen.
 	gone := maps.Clone(known)
-	for {
-		select {
-		case <-ctx.Done():
-			return true, nil
-		case <-looks.C:
-			if now := d.made(ctx); !now.IsZero() && !now.Equal(made) {
-				return true, nil
+	f := follower{
+		conn: d.conn, stream: b.streamName(), filter: b.subject(">"), bucket: true, pushed: true,
+		fn: func(m Stored) {
+			key := strings.TrimPrefix(m.Subject, b.subject(""))
+			delete(gone, key)
+			value := m.Body
+			if isMarker(m) {
+				value = nil
+			} else if value == nil {
+				value = []byte{}
 			}
-		case e, ok := <-w.Updates():
-			switch {
-			case !ok:
-				return true, nil
-			case e == nil:
-				for _, key := range slices.Sorted(maps.Keys(gone)) {
-					fn(key, nil)
-				}
-				gone = nil
-				caught()
-			case e.Operation() == jetstream.KeyValuePut:
-				delete(gone, e.Key())
-				fn(e.Key(), e.Value())
-			default:
-				delete(gone, e.Key())
-				fn(e.Key(), nil)
+			fn(key, value)
+		},
+		caught: func() {
+			for _, key := range slices.Sorted(maps.Keys(gone)) {
+				fn(key, nil)
 			}
-		}
+			gone = nil
+			caught()
+		},
 	}
-}
-
-// watch makes one attempt to begin a watch that lasts until ctx ends. The
-// library's subscription lasts as long as the context that it is given, and
-// that has to be longer than the attempt.
-func (d *Directory) watch(ctx, attempt context.Context) (jetstream.KeyWatcher, error) {
-	own, stop := context.WithCancel(ctx)
-	over := context.AfterFunc(attempt, stop)
-	w, err := d.kv.WatchAll(own)
-	if !over() || err != nil {
-		stop()
-		return nil, errors.Join(err, attempt.Err())
-	}
-	context.AfterFunc(ctx, stop)
-	return w, nil
+	return f.run(ctx)
 }

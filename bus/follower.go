@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,17 +17,26 @@ import (
 // order. It has a consumer without a name, and makes another one when that is
 // gone or a message is missing.
 //
-// It replaces the client library's ordered consumer. To that, a message without
-// a body and with a header Status of its writer is a word of the server: it
-// stops, or makes one consumer after the other for ever. Here only a message
-// without a reply subject is one of the server.
+// It replaces the client library's ordered consumer, and its watch of a bucket.
+// To those, a message without a body and with a header Status of its writer is
+// a word of the server: they stop, lose the message, or make one consumer after
+// the other for ever. Here a word of the server is only a message without the
+// reply subject of a stored one.
 type follower struct {
 	conn           *Conn
 	stream, filter string
 	fn             func(Stored)
 	// caught is called when fn has seen the messages that were stored when
-	// the follower began.
+	// the follower began. It may be called again.
 	caught func()
+	// bucket says that the stream is that of a bucket. The follower then
+	// begins with the last message of each key, and ends when the bucket
+	// was removed and made again.
+	bucket bool
+	// pushed lets the server send messages without a request. Permissions
+	// that an earlier version made for the bucket of agents allow no
+	// request.
+	pushed bool
 	// seq is the sequence of the last message that fn has seen.
 	seq uint64
 }
@@ -37,15 +47,25 @@ const (
 	// followExpiry is the longest time for which a request stands.
 	followExpiry = 30 * time.Second
 	// followBeat is the time between two signs of life of a consumer
-	// without messages.
+	// without messages, and pushBeat that of one that is pushed.
 	followBeat = followExpiry / 2
+	pushBeat   = 8 * time.Second
 	// followMemory is the time for which the server keeps a consumer that
-	// is not used.
+	// is not used, and pushMemory that of one to which it pushes.
 	followMemory = 5 * time.Minute
+	pushMemory   = 30 * time.Second
+	// followRetryDelay is the pause before another consumer is made.
+	followRetryDelay = 500 * time.Millisecond
 )
 
-// run delivers until ctx ends, or until the first consumer cannot be made.
+// errReplaced ends a follower of a bucket. The sequences of the new bucket
+// begin anew.
+var errReplaced = errors.New("the bucket was removed and made again")
+
+// run delivers until ctx ends, the first consumer cannot be made, or the bucket
+// is another one.
 func (f *follower) run(ctx context.Context) error {
+	began := f.madeAt(ctx)
 	for first := true; ; first = false {
 		err := f.consume(ctx)
 		if ctx.Err() != nil {
@@ -54,10 +74,26 @@ func (f *follower) run(ctx context.Context) error {
 		if first && err != nil {
 			return fmt.Errorf("follow %s: %w", f.filter, err)
 		}
-		if err := f.conn.inflight.pause(ctx, watchRetryDelay); err != nil {
+		if err := f.conn.inflight.pause(ctx, followRetryDelay); err != nil {
 			return err
 		}
+		if now := f.madeAt(ctx); !now.IsZero() && !now.Equal(began) {
+			return errReplaced
+		}
 	}
+}
+
+// madeAt returns the time at which the bucket was made. It is zero if no server
+// says so, and for a stream that is no bucket.
+func (f *follower) madeAt(ctx context.Context) time.Time {
+	if !f.bucket {
+		return time.Time{}
+	}
+	info, err := f.conn.Health.info(ctx, f.stream)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.Created
 }
 
 // consume delivers until the consumer is of no use any more. The error is that
@@ -65,36 +101,33 @@ func (f *follower) run(ctx context.Context) error {
 func (f *follower) consume(ctx context.Context) error {
 	c := f.conn
 	up := c.inflight.next()
-	cfg := jetstream.ConsumerConfig{
-		Name: NewID(), FilterSubject: f.filter, AckPolicy: jetstream.AckNonePolicy,
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.seq + 1,
-		MemoryStorage: true, Replicas: 1, InactiveThreshold: followMemory,
-	}
-	made, err := ask(ctx, c, func(ctx context.Context) (jetstream.Consumer, error) {
-		return c.js.CreateOrUpdateConsumer(ctx, f.stream, cfg)
-	})
-	if err != nil {
-		return err
-	}
-	if made.CachedInfo().NumPending == 0 {
-		f.caught()
-	}
 	msgs, inbox := make(chan *nats.Msg, 2*followBatch), c.nc.NewInbox()
-	sub, err := c.nc.ChanSubscribe(inbox+".*", msgs)
+	answers := inbox + ".*"
+	if f.pushed {
+		answers = inbox // a server does not see the interest of a wildcard
+	}
+	sub, err := c.nc.ChanSubscribe(answers, msgs)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
+	made, beat, err := f.create(ctx, inbox)
+	if err != nil {
+		return err
+	}
+	if made.NumPending == 0 {
+		f.caught()
+	}
 	lost := time.NewTimer(0)
 	defer lost.Stop()
 	for asked, open, last := 0, 0, uint64(0); ; {
-		if open == 0 {
+		if open == 0 && !f.pushed {
 			asked, open = asked+1, followBatch
-			if f.request(cfg.Name, inbox+"."+strconv.Itoa(asked)) != nil {
+			if f.request(made.Name, inbox+"."+strconv.Itoa(asked)) != nil {
 				return nil // there is no connection
 			}
 		}
-		lost.Reset(2 * followBeat)
+		lost.Reset(2 * beat)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -103,6 +136,9 @@ func (f *follower) consume(ctx context.Context) error {
 		case <-lost.C:
 			return nil
 		case m := <-msgs:
+			if f.paced(m) {
+				continue
+			}
 			if m.Reply == "" {
 				switch over(m) {
 				case requestStands:
@@ -129,6 +165,55 @@ func (f *follower) consume(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// create makes a consumer that goes on after the last message that fn has seen.
+// Beat is the time between two of its signs of life.
+func (f *follower) create(
+	ctx context.Context, inbox string,
+) (made *jetstream.ConsumerInfo, beat time.Duration, _ error) {
+	cfg := jetstream.ConsumerConfig{
+		Name: NewID(), FilterSubject: f.filter, AckPolicy: jetstream.AckNonePolicy,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.seq + 1,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: followMemory,
+	}
+	if f.bucket && f.seq == 0 {
+		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverLastPerSubjectPolicy, 0
+	}
+	js := f.conn.js
+	if f.pushed {
+		cfg.DeliverSubject, cfg.FlowControl, cfg.IdleHeartbeat = inbox, true, pushBeat
+		cfg.InactiveThreshold = pushMemory
+		c, err := ask(ctx, f.conn, func(ctx context.Context) (jetstream.PushConsumer, error) {
+			return js.CreateOrUpdatePushConsumer(ctx, f.stream, cfg)
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+		return c.CachedInfo(), pushBeat, nil
+	}
+	c, err := ask(ctx, f.conn, func(ctx context.Context) (jetstream.Consumer, error) {
+		return js.CreateOrUpdateConsumer(ctx, f.stream, cfg)
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return c.CachedInfo(), followBeat, nil
+}
+
+// paced reports whether a message is the question of a server, which pushes
+// messages, whether this process keeps up. It answers that.
+func (f *follower) paced(m *nats.Msg) bool {
+	on := m.Reply
+	if on == "" {
+		on = m.Header.Get("Nats-Consumer-Stalled")
+	}
+	if !f.pushed || !strings.HasPrefix(on, "$JS.FC.") {
+		return false
+	}
+	// Without a connection there is another consumer soon.
+	_ = f.conn.nc.Publish(on, nil)
+	return true
 }
 
 // after is the state of a request and its consumer after a word of the server.

@@ -255,11 +255,6 @@ func Lost(err error) bool {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return api.Code == http.StatusServiceUnavailable
 	}
-	// The library watches a bucket with its older half, and Conn.last uses
-	// that too.
-	if api, ok := errors.AsType[*nats.APIError](err); ok {
-		return api.Code == http.StatusServiceUnavailable
-	}
 	passing := []error{
 		context.DeadlineExceeded, context.Canceled,
 		nats.ErrTimeout, nats.ErrNoResponders, nats.ErrReconnectBufExceeded, nats.ErrDisconnected,

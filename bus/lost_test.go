@@ -21,9 +21,7 @@ func TestLost(t *testing.T) {
 	}{
 		{&jetstream.APIError{Code: 503, ErrorCode: 10008}, true},
 		// The text is "nats: JetStream system temporarily unavailable".
-		{&nats.APIError{Code: 503, ErrorCode: 10008}, true},
 		{&jetstream.APIError{Code: 404, ErrorCode: 10059}, false},
-		{&nats.APIError{Code: 404, ErrorCode: 10059}, false},
 		{nats.ErrNoResponders, true},
 		{context.DeadlineExceeded, true},
 		{nats.ErrPermissionViolation, false},

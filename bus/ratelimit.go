@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -66,22 +65,19 @@ func (r *RateLimit) Swap(ctx context.Context, was uint64, value []byte) (rev uin
 }
 
 // Watch calls fn, one value at a time, for the present value and each later
-// one, until ctx ends, or until the server does not serve the watch any more.
-// The bucket may have been removed then. Revisions of a new one begin anew.
+// one, until ctx ends, or until the bucket is another one. Revisions of a new
+// bucket begin anew.
 func (r *RateLimit) Watch(ctx context.Context, fn func(value []byte, rev uint64)) error {
 	if _, _, err := r.open(ctx); err != nil {
 		return fmt.Errorf("watch %s: %w", r, err)
 	}
-	cfg := jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{r.subject(r.key)}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
+	f := follower{
+		conn: r.conn, stream: r.streamName(), filter: r.subject(r.key), bucket: true,
+		fn: func(m Stored) { fn(m.Body, m.Seq) }, caught: func() {},
 	}
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	// The library would go on after the last sequence of the old bucket.
-	broken := jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
-		if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrNoHeartbeat) {
-			end(fmt.Errorf("watch %s: %w", r, err))
-		}
-	})
-	return r.conn.consume(ctx, r.streamName(), cfg, func(m Stored) { fn(m.Body, m.Seq) }, func() {}, broken)
+	err := f.run(ctx)
+	if ctx.Err() == nil {
+		err = fmt.Errorf("watch %s: %w", r, err)
+	}
+	return err
 }

@@ -127,6 +127,30 @@ func TestRateLimitWatch(t *testing.T) {
 	}
 }
 
+// TestRateLimitWatchOfANewBucket: a watch ends when its bucket was removed and
+// made again. The revisions of the new one begin anew.
+func TestRateLimitWatchOfANewBucket(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	r := c.RateLimit("watched")
+	swapT(t, r, swapT(t, r, 0, "a"), "b")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	begun, ended := make(chan string, 10), make(chan error, 1)
+	go func() { ended <- r.Watch(ctx, func(value []byte, _ uint64) { begun <- string(value) }) }()
+	if got := <-begun; got != "b" {
+		t.Errorf("value %q, want b", got)
+	}
+	if err := c.js.DeleteKeyValue(ctx, "AXE_LIMITS"); err != nil {
+		t.Fatal(err)
+	}
+	if err := MakeBuckets(ctx, openT(t, c.cfg.Dial, false)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, errReplaced) {
+		t.Errorf("the watch ended with %v, want that the bucket is another one", err)
+	}
+}
+
 // TestRateLimitIsCreatedAgain: the bucket is created again after an operator
 // has removed it. The refused write names revision 0, so the read after it does
 // not wait for a removed revision.
