@@ -168,8 +168,8 @@ func TestToolAsksDeclined(t *testing.T) {
 }
 
 // TestToolAsksInVain: a question ends with a cancel message, and at the
-// deadline of the run. Where no person can answer, the model reads the
-// question.
+// deadline of the run. Where no person can answer, or where no answer of an
+// approver would count, the model reads the question.
 func TestToolAsksInVain(t *testing.T) {
 	t.Parallel()
 	a := newAskingServer(t)
@@ -194,10 +194,16 @@ func TestToolAsksInVain(t *testing.T) {
 		w.stop()
 		<-w.ended
 
-		h.startWorker("unattended", workerOptions{Config: agentd.Config{Unattended: true}})
-		alone := h.awaitOutcome(h.submit("ops", "do it"), time.Minute)
-		if want := "the tool asks: Which city?: nobody can answer it here"; !strings.Contains(alone.Result, want) {
-			t.Errorf("the model read %q, want %q", alone.Result, want)
+		h.agents[0].Approvers = subjects.Approvers{"user:alice"}
+		for name, config := range map[string]agentd.Config{
+			"unattended": {Unattended: true}, "unproven": {Unproven: true},
+		} {
+			w := h.startWorker(name, workerOptions{Config: config})
+			alone := h.awaitOutcome(h.submit("ops", "do it"), time.Minute)
+			if want := "the tool asks: Which city?: nobody can answer it here"; !strings.Contains(alone.Result, want) {
+				t.Errorf("%s: the model read %q, want %q", name, alone.Result, want)
+			}
+			w.drain()
 		}
 		if acted := a.acted.all(); len(acted) != 0 {
 			t.Errorf("the tool has acted: %q, want that it has not", acted)

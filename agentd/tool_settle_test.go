@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -101,6 +102,52 @@ func TestSettle(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSettleByApprovers: of a call that may have taken effect, the decision of a
+// user who is no approver has no effect, and is an event that says so. The
+// approver's first decision counts.
+func TestSettleByApprovers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	withHarness(t, func(h *harness) {
+		h.serveCommands(dir, "", configs.UnknownAsk)
+		h.agents[0].Approvers = subjects.Approvers{"user:alice"}
+		root := h.killToolAt(toolDeaths[2])
+		tool := h.child(root, "ops", 0)
+		held := h.awaitHeld(root.Tree, 1)[0]
+		if got := held.Approvers.String(); got != "user:alice" {
+			t.Errorf("a decision about the held call needs %q, want user:alice", got)
+		}
+		c := client.New(h.conn)
+		mine := c.Settle(h.ctx, root.Tree, tool.Path, run.Settlement{As: run.SettleAgain, By: "alice"})
+		if !errors.Is(mine, client.ErrNotApprover) {
+			t.Errorf("a settlement without a proven user: %v, want %v", mine, client.ErrNotApprover)
+		}
+		h.settle(tool, "unknown", `{"as":"again","by":"alice"}`)
+		h.sign(h.user("bob"), tool.Settle(h.key("bob")), `{"as":"fail"}`)
+		time.Sleep(time.Minute)
+		h.awaitHeld(root.Tree, 1)
+		s, err := c.Snapshot(h.ctx, root.Tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var not []string
+		for _, e := range s.Events {
+			if e.Kind == client.NotCounted && e.Run == tool {
+				not = append(not, e.By+": "+e.Reason)
+			}
+		}
+		if got := strings.Join(not, "; "); got != "alice: needs user:alice; bob (operator): needs user:alice" {
+			t.Errorf("the decisions that do not count are %q", got)
+		}
+		h.sign(h.user("alice"), tool.Settle(h.key("alice")), `{"as":"done","text":"paid"}`)
+		h.expectCompleted(root, "c0=paid")
+		if n := len(effects(t, dir)); n != 1 {
+			t.Errorf("%d effects, want 1", n)
+		}
+		h.checkVerified()
+	})
 }
 
 // TestSettleByPath: a person may settle a call by the path of the run that made

@@ -243,10 +243,17 @@ func (r *toolRun) unknown(ctx context.Context) (result, error) {
 	return x.cancelSelf(ctx, end)
 }
 
+// unattended reports whether no person can decide about the call: none can
+// answer, or the answer of none would count.
+func (r *toolRun) unattended() bool {
+	cfg := r.x.w.cfg
+	return cfg.Unattended || cfg.Unproven && len(r.x.state.Input.Tool.Approvers) > 0
+}
+
 // asksPerson reports whether a person settles a call that may have taken
-// effect. Where no person can answer, the run that made the call fails.
+// effect. Where no person can decide, the run that made the call fails.
 func (r *toolRun) asksPerson() bool {
-	return r.x.state.Input.Tool.OnUnknown == run.UnknownAsk && !r.x.w.cfg.Unattended
+	return r.x.state.Input.Tool.OnUnknown == run.UnknownAsk && !r.unattended()
 }
 
 // hold puts on the log that the run waits for a person. The end or the form of
@@ -276,7 +283,7 @@ func (r *toolRun) holdForm(ctx context.Context) (result, error) {
 	case len(b) > maxForm:
 		return r.refuseForm(ctx, fmt.Sprintf(
 			"the tool asks for input by a form of %d bytes, at most %d are held", len(b), maxForm))
-	case r.x.w.cfg.Unattended:
+	case r.unattended():
 		return r.refuseForm(ctx, tool.NoPerson(question))
 	}
 	r.form.ID = bus.NewID()

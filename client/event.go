@@ -46,8 +46,8 @@ const (
 	Approved EventKind = "approved"
 	// Denied: no call of a reviewed turn is carried out.
 	Denied EventKind = "denied"
-	// NotCounted: a decision about a held turn does not count, since its
-	// sender is no approver of the agent.
+	// NotCounted: a decision about a held turn or a held call of a tool
+	// does not count, since its sender is no approver of the agent.
 	NotCounted EventKind = "not counted"
 	// Settled: a person settled the call of a held tool run.
 	Settled EventKind = "settled"
@@ -102,7 +102,8 @@ type Event struct {
 	Mail run.Mail
 	// Cause says why the run ends, for Cancelled and CancelSent.
 	Cause run.End
-	// Settlement is the person's decision, for Settled.
+	// Settlement is the person's decision about a held call, for Settled
+	// and NotCounted.
 	Settlement run.Settlement
 	// Reason says why, for Held, Approved, Denied and Stalled. For
 	// NotCounted it names the approvers. For TimedOut

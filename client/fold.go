@@ -103,13 +103,17 @@ func (f *Fold) describe(e *Event, at subjects.Address, before run.State, message
 		return e.State.Phase == run.Held
 	case run.Settled:
 		e.Kind, e.Settlement, e.By = Settled, m.Settlement, personOf(e.Sender, m.By)
+		if m.Decides(before) && !before.Input.Tool.Counts(e.Sender) {
+			e.Kind, e.Reason = NotCounted, needs(before.Input.Tool.Approvers)
+			return true
+		}
 		return before.Phase == run.Held && e.State.Phase != run.Held
 	case run.Approved:
 		// One that counts is told as the decision on the turn.
 		start := before.Start()
 		e.Kind, e.By, e.Turn = NotCounted, personOf(e.Sender, m.By), len(before.Turns)
 		if start != nil {
-			e.Reason = "needs " + start.Approvers.String()
+			e.Reason = needs(start.Approvers)
 		}
 		return m.Decides(before) && !start.Counts(e.Sender)
 	case run.CancelSent:
@@ -127,6 +131,9 @@ func (f *Fold) describe(e *Event, at subjects.Address, before run.State, message
 	}
 	return true
 }
+
+// needs says of which users a decision counts.
+func needs(a subjects.Approvers) string { return "needs " + a.String() }
 
 // withEntry sets the fields that come from a log entry.
 func (e Event) withEntry(entry run.Entry) Event {

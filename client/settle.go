@@ -40,6 +40,9 @@ type HeldCall struct {
 	Since time.Time `json:"since"`
 	// Until is the time at which the call times out.
 	Until time.Time `json:"until"`
+	// Approvers are the users of which a decision counts. Without any, each
+	// one counts.
+	Approvers subjects.Approvers `json:"approvers,omitempty"`
 }
 
 // HeldCalls lists the calls of tools that are held for a person, the oldest
@@ -101,6 +104,7 @@ func heldCallOf(r subjects.Run, s run.State) HeldCall {
 		Form:      s.Hold.Form,
 		Since:     s.Hold.Since,
 		Until:     s.Hold.Until,
+		Approvers: in.Approvers,
 	}
 	if s.Attempt != nil {
 		h.Worker, h.Began = s.Attempt.Worker, s.Attempt.Time
@@ -151,8 +155,8 @@ func heldBy(space subjects.Space, m bus.Stored) (r subjects.Run, held run.HeldTu
 // one. Settle sets the attempt of a settlement without one. The error is
 // ErrUnknownTree, ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or
 // ErrNothingToSettle if there is nothing to settle, ErrManyToSettle for a run
-// with several held calls, and ErrSettledOtherwise for a call that is not
-// settled so.
+// with several held calls, ErrSettledOtherwise for a call that is not settled
+// so, and ErrNotApprover if the decision would not count.
 func (c *Client) Settle(
 	ctx context.Context, tree subjects.Tree, path subjects.Path, settlement run.Settlement,
 ) error {
@@ -174,6 +178,9 @@ func (c *Client) Settle(
 		return fmt.Errorf("%s: %w: %s (axe settle)", describe(r), ErrSettledOtherwise, s.Hold.Why)
 	case !settlement.As.FillsForm() && s.Hold.Form != nil:
 		return fmt.Errorf("%s: %w: %s (axe answer)", describe(r), ErrSettledOtherwise, s.Hold.Why)
+	}
+	if by, in := bus.By(c.conn), s.Input.Tool; !in.Counts(by) {
+		return fmt.Errorf("%s: %w: needs %s", describe(r), ErrNotApprover, in.Approvers)
 	}
 	settlement.Attempt = s.Hold.ID
 	return c.writeTo(ctx, r.Settle, settlement)

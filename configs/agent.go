@@ -41,7 +41,8 @@ type Agent struct {
 	Servers []Toolset
 	// Approve are the tools that a person approves before they are used.
 	Approve []string
-	// Approvers are the users of which a decision about a held turn counts.
+	// Approvers are the users of which a decision about a held turn, or
+	// about a held call of a tool, counts.
 	// Without any, the decision of each person counts.
 	Approvers subjects.Approvers
 	// AllowedHosts are the hosts that url_fetch may ask. An empty list

@@ -147,8 +147,8 @@ type Start struct {
 	AllowedHosts []string `json:"allowed_hosts,omitempty"`
 	// Approve names the tools that a person approves before they are used.
 	Approve []string `json:"approve,omitempty"`
-	// Approvers are the users of which a decision about a held turn counts.
-	// Without any, each one counts.
+	// Approvers are the users of which a decision about a held turn, or
+	// about a held call of a tool, counts. Without any, each one counts.
 	Approvers subjects.Approvers `json:"approvers,omitempty"`
 	// Slash names the tools that the model uses by writing lines of text.
 	Slash       []string `json:"slash,omitempty"`

@@ -125,7 +125,7 @@ func (s *Start) InputFor(c Call) Input {
 	if c.Op == OpTool {
 		in.Tool = &ToolInput{
 			Name: c.Tool, Arguments: c.Arguments, OnUnknown: c.OnUnknown, Cwd: s.Cwd,
-			AllowedHosts: s.AllowedHosts,
+			AllowedHosts: s.AllowedHosts, Approvers: s.Approvers,
 		}
 		if c.OnUnknown == UnknownAsk {
 			// The run may wait for a person. The patience bounds

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/axebus/axe/subjects"
 )
 
 // HeldTool says that a tool run waits for a person: its call may have taken
@@ -104,13 +106,23 @@ func holdTool(s State, e ToolHeld) (State, error) {
 	return s, nil
 }
 
+// Decides reports whether the decision is about the attempt or the form for
+// which a tool run is held. Its sender may still be one that does not count.
+func (e Settled) Decides(s State) bool {
+	return s.Phase == Held && s.Hold != nil && (e.Attempt == "" || e.Attempt == s.Hold.ID) &&
+		e.As.FillsForm() == (s.Hold.Form != nil)
+}
+
+// Counts reports whether the decision of a user about the held tool run counts.
+// It does unless the agent that called the tool has approvers, and the user is
+// none of them.
+func (in *ToolInput) Counts(sender subjects.By) bool { return in.Approvers.Names(sender) }
+
 // settled folds a person's decision about a held tool run. The first one about
-// an attempt or a form counts.
+// an attempt or a form counts. It does nothing if the agent that called the
+// tool has approvers, and the sender is none of them.
 func settled(s State, e Settled) State {
-	if s.Phase != Held || s.Hold == nil || e.Attempt != "" && e.Attempt != s.Hold.ID {
-		return s
-	}
-	if e.As.FillsForm() != (s.Hold.Form != nil) {
+	if !e.Decides(s) || !s.Input.Tool.Counts(e.Sender) {
 		return s
 	}
 	s.Owner = e.Seq

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/subjects"
 )
 
 // toolEvents makes and folds the events of a tool run, in stream order.
@@ -110,6 +111,50 @@ func TestSettledAgain(t *testing.T) {
 	}
 	done := h.settled(run.SettleDone, "two")
 	h.want(run.Completed, done, run.PublishSettled{Result: "a text"})
+}
+
+// TestSettledByApprovers: of a held tool run with approvers, the decision of
+// another user does nothing, and neither does one without a proven sender. That
+// holds for an attempt and for a form.
+func TestSettledByApprovers(t *testing.T) {
+	by := func(role, name string) subjects.By {
+		b, err := subjects.ParseBy(role, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	form := run.Form{ID: "f", Questions: []run.Question{{Key: "a", Text: "Which city?"}}}
+	for as, then := range map[run.SettleAs]run.Phase{
+		run.SettleDone: run.Completed, run.SettleAgain: run.Ready, run.SettleFail: run.Failed,
+		run.SettleAnswer: run.Ready, run.SettleDecline: run.Ready,
+	} {
+		h := &toolEvents{t: t}
+		h.apply(run.Called{Meta: h.meta(), Input: run.Input{Tool: &run.ToolInput{
+			Name: "pay", OnUnknown: run.UnknownAsk, Approvers: subjects.Approvers{"user:alice", "role:operator"},
+		}}})
+		if as.FillsForm() {
+			h.asked(form)
+		} else {
+			h.begun("one")
+			h.held()
+		}
+		for _, sender := range []subjects.By{{}, by("submitter", "bob"), by("submitter", "operator")} {
+			e := run.Settled{Meta: h.meta(), Settlement: run.Settlement{As: as, By: "alice"}}
+			e.Sender = sender
+			if !e.Decides(h.state) {
+				t.Errorf("%s by %q is not about the held call", as, sender)
+			}
+			if h.apply(e); h.state.Phase != run.Held || h.state.Owner == e.Seq {
+				t.Errorf("%s by %q counts: the run is %v", as, sender, h.state.Phase)
+			}
+		}
+		e := run.Settled{Meta: h.meta(), Settlement: run.Settlement{As: as}}
+		e.Sender = by("operator", "carol")
+		if h.apply(e); h.state.Phase != then || h.state.Owner != e.Seq {
+			t.Errorf("%s by an approver: the run is %v, want %v", as, h.state.Phase, then)
+		}
+	}
 }
 
 // TestSettledForm: a tool that asks for input is held without an attempt, and

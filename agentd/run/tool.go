@@ -99,6 +99,9 @@ type ToolInput struct {
 	// AllowedHosts are the hosts that url_fetch may ask. A call without the
 	// list uses that of the agent's file.
 	AllowedHosts []string `json:"allowed_hosts,omitempty"`
+	// Approvers are those of the Start of the run that calls the tool. If
+	// the tool run is held, their decisions alone count.
+	Approvers subjects.Approvers `json:"approvers,omitempty"`
 }
 
 // ToolKey is the key of the call that a tool run carries out. It is the address

@@ -39,7 +39,7 @@ func (c *Checker) call(n *node, e run.Called, m Message) {
 	}
 	called := run.Called{Meta: e.Meta}
 	if t := e.Tool; t != nil {
-		called.Tool = &run.ToolInput{Name: shared(t.Name), OnUnknown: t.OnUnknown}
+		called.Tool = &run.ToolInput{Name: shared(t.Name), OnUnknown: t.OnUnknown, Approvers: t.Approvers}
 	}
 	c.apply(n, called, m)
 	if n.callErr != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/internal/toolset"
+	"github.com/axebus/axe/subjects"
 )
 
 // PrintHeldTurn prints a turn that waits for a person.
@@ -24,9 +25,7 @@ func PrintHeldTurn(stdout io.Writer, t client.HeldTurn) {
 		cause = "it waits"
 	}
 	fmt.Fprintf(stdout, "  %s: %s\n", cause, Printable(t.Reason))
-	if len(t.Approvers) > 0 {
-		fmt.Fprintf(stdout, "  a decision needs %s\n", Printable(t.Approvers.String()))
-	}
+	printApprovers(stdout, t.Approvers)
 	if t.Text != "" {
 		fmt.Fprintf(stdout, "  it says: %s\n", Printable(t.Text))
 	}
@@ -39,6 +38,13 @@ func PrintHeldTurn(stdout io.Writer, t client.HeldTurn) {
 	}
 }
 
+// printApprovers says of which users a decision counts, if not of each one.
+func printApprovers(stdout io.Writer, a subjects.Approvers) {
+	if len(a) > 0 {
+		fmt.Fprintf(stdout, "  a decision needs %s\n", Printable(a.String()))
+	}
+}
+
 // PrintHeldCall prints a call of a tool that waits for a person, and the fields
 // of the answer if its tool asks for input.
 func PrintHeldCall(stdout io.Writer, c client.HeldCall) {
@@ -48,6 +54,7 @@ func PrintHeldCall(stdout io.Writer, c client.HeldCall) {
 		fmt.Fprintf(stdout, "  it may have taken effect: worker %s began it %s ago and did not report (key %s)\n",
 			c.Worker, max(0, time.Since(c.Began)).Round(time.Second), c.Key)
 	}
+	printApprovers(stdout, c.Approvers)
 	fmt.Fprintf(stdout, "  %s%s\n", c.Tool, Printable(arguments(c.Arguments)))
 	if c.Form != nil {
 		fmt.Fprintln(stdout, "  it asks for input (axe answer):")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,15 +92,17 @@ func (r request) text(p run.Progress, now time.Time) string {
 
 // whyHeld says for which decision of a person a run waits.
 func (n *node) whyHeld(now time.Time) string {
+	decider := func(a subjects.Approvers) string { return cmp.Or(a.String(), "a person") }
 	if h := n.state.Hold; h != nil {
-		return fmt.Sprintf("is held for a person since %s: %s", presence.Age(now.Sub(h.Since)), h.Why)
+		return fmt.Sprintf("is held for %s since %s: %s",
+			decider(n.state.Input.Tool.Approvers), presence.Age(now.Sub(h.Since)), h.Why)
 	}
 	t := n.state.Turns[len(n.state.Turns)-1]
-	decider := "a person"
-	if start := n.state.Start(); start != nil && len(start.Approvers) > 0 {
-		decider = start.Approvers.String()
+	var approvers subjects.Approvers
+	if start := n.state.Start(); start != nil {
+		approvers = start.Approvers
 	}
-	return fmt.Sprintf("is held for %s since %s: %s", decider, presence.Age(now.Sub(t.Time)), t.Why)
+	return fmt.Sprintf("is held for %s since %s: %s", decider(approvers), presence.Age(now.Sub(t.Time)), t.Why)
 }
 
 // whyAwaiting names the runs or the mail that a run waits for, and says why the
