@@ -53,7 +53,9 @@ func newCancellations() *cancellations {
 func (c *cancellations) follow(ctx context.Context, conn *bus.Conn) error {
 	return conn.Follow(ctx, conn.Space().Cancels(), func(m bus.Stored) {
 		if at, err := conn.Space().Parse(m.Subject); err == nil && !m.IsAnswer() {
-			c.add(at.Run.Tree, at.Run.Path, m.Time)
+			if !m.IsImported() { // a record, or a claim to be one
+				c.add(at.Run.Tree, at.Run.Path, m.Time)
+			}
 			c.knownUpTo(at.Run.Partition(), m.Seq)
 			c.prune(m.Time, conn.MaxAge())
 		}

@@ -49,8 +49,38 @@ func (m Stored) place() Origin {
 // Origins returns the Origin of messages that are read in stream order. The
 // zero value is ready. Everybody who may write to a run can write the header of
 // an imported message. So the header counts in a tree only if the call of its
-// root has it: people cannot write calls.
+// root has it: people cannot write calls. LookAhead reads that call for a
+// message that comes before it.
 type Origins struct{ imported map[subjects.Tree]bool }
+
+// LookAhead has to be called with each message before Of. It reads the call of
+// the root for a message that comes before it and has the header: the tree may
+// have been cancelled before any worker took it.
+func (o *Origins) LookAhead(ctx context.Context, c *Conn, m Stored) error {
+	at, err := c.Space().Parse(m.Subject)
+	if err != nil || !m.IsImported() || !at.Run.Path.IsRoot() || at.Kind == subjects.Result {
+		return nil //nolint:nilerr // another program's message
+	}
+	if o.imported[at.Run.Tree] || at.Kind == subjects.Call {
+		return nil
+	}
+	call, found, err := c.First(ctx, at.Run.Call())
+	if err != nil {
+		return fmt.Errorf("call of %s: %w", at.Run, err)
+	}
+	if found && call.IsImported() {
+		o.note(at.Run.Tree)
+	}
+	return nil
+}
+
+// note notes that a tree was imported.
+func (o *Origins) note(tree subjects.Tree) {
+	if o.imported == nil {
+		o.imported = map[subjects.Tree]bool{}
+	}
+	o.imported[tree] = true
+}
 
 // Of returns the Origin of the next message.
 func (o *Origins) Of(s subjects.Space, m Stored) Origin {
@@ -59,10 +89,7 @@ func (o *Origins) Of(s subjects.Space, m Stored) Origin {
 		return m.Origin()
 	}
 	if at.Kind == subjects.Call && at.Run.Path.IsRoot() {
-		if o.imported == nil {
-			o.imported = map[subjects.Tree]bool{}
-		}
-		o.imported[at.Run.Tree] = true
+		o.note(at.Run.Tree)
 	}
 	if !o.imported[at.Run.Tree] {
 		return m.place()

@@ -12,8 +12,7 @@ import (
 
 // TestLost: a request to a stream without a leader counts as lost, and so does
 // one without a responder or after a deadline. An error of the server about a
-// missing stream or a permission is an answer. The client library has an API
-// error in each of two packages.
+// missing stream or a permission is an answer.
 func TestLost(t *testing.T) {
 	for _, test := range []struct {
 		err  error

@@ -75,6 +75,9 @@ func (x *exporter) message(ctx context.Context, m bus.Stored) error {
 	if _, err := subjects.Absolute(space, x.tree, subject); err != nil {
 		return nil //nolint:nilerr // another program's: no bus could take it
 	}
+	if err := x.origins.LookAhead(ctx, x.c.conn, m); err != nil {
+		return err
+	}
 	origin := x.origins.Of(space, m)
 	out := archive.Message{Subject: subject, Seq: origin.Seq, Time: origin.Time.UTC(), Object: m.LargeBody()}
 	if origin.Fenced {

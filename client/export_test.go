@@ -155,6 +155,55 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
+// TestExportCancelledBeforeItsCall: a tree was cancelled before a worker took
+// its submission. It is the same after an import and another export. A message
+// that claims to be imported keeps its place if its tree was not imported.
+func TestExportCancelledBeforeItsCall(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		early := h.submit("echo", "a", "early")
+		if err := h.Cancel(t.Context(), early, subjects.Root, "too early"); err != nil {
+			t.Fatal(err)
+		}
+		drain := h.startWorker()
+		if o, err := h.Wait(t.Context(), early); err != nil || o.Error != "too early" {
+			t.Fatalf("outcome %+v, error %v, want a cancelled tree", o, err)
+		}
+		drain()
+		file, lines := h.export(h.Client, early)
+		if first, _, _ := strings.Cut(lines, "\n"); !strings.Contains(first, ".r.cancel") {
+			t.Fatalf("the first message is %s, want the cancel message", first)
+		}
+		if _, err := client.Forget(t.Context(), h.Client, early); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.load(h.Client, file); err != nil {
+			t.Fatal(err)
+		}
+		if _, again := h.export(h.Client, early); again != lines {
+			t.Errorf("the export differs after the import:\n%s\nwant:\n%s", again, lines)
+		}
+
+		live := h.submit("echo", "a", "live")
+		agent, err := subjects.ParseAgent("echo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel := h.conn.Space().Run(agent, live, subjects.Root).Cancel()
+		seq, err := h.conn.Write(t.Context(), bus.Message{
+			Subject: cancel, Header: [][2]string{{archive.ImportedHeader, "7 2026-01-01T00:00:00Z"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.startWorker()
+		h.answers(live, "echo: a")
+		if _, lines = h.export(h.Client, live); !strings.Contains(lines, fmt.Sprintf(`.cancel","seq":%d,`, seq)) {
+			t.Errorf("a cancel message that claims to be imported lost its place %d:\n%s", seq, lines)
+		}
+	})
+}
+
 func names(trees []subjects.Tree) (all []string) {
 	for _, t := range trees {
 		all = append(all, t.String())

@@ -244,3 +244,34 @@ func TestCancelSentChangesNothing(t *testing.T) {
 		t.Errorf("the run is %v with the owner %d at %d, error %v; want it held", s.Phase, s.Owner, s.Seq, err)
 	}
 }
+
+// TestImportedCancelBeforeItsCall: a cancel message that was imported, and came
+// before its call, counts if the call was imported too. One that was not
+// imported counts only with such a call.
+func TestImportedCancelBeforeItsCall(t *testing.T) {
+	for _, test := range []struct{ cancel, call, counts bool }{
+		{true, true, true}, {false, false, true}, {true, false, false}, {false, true, false},
+	} {
+		var s run.State
+		for _, e := range []run.Event{
+			run.Cancelled{
+				Meta: run.Meta{Seq: 3, Time: epoch, Imported: test.cancel},
+				End:  run.End{Kind: run.KindCancelled, Text: "the first"},
+			},
+			run.Cancelled{Meta: run.Meta{Seq: 4, Time: epoch, Imported: test.cancel}, End: run.End{Text: "the second"}},
+			run.Called{Meta: run.Meta{Seq: 5, Time: epoch, Imported: test.call}, Input: run.Input{Task: "a task"}},
+		} {
+			var err error
+			if s, err = s.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := run.Ready
+		if test.counts {
+			want = run.Failed
+		}
+		if s.Phase != want || test.counts != (s.End.Text == "the first") {
+			t.Errorf("%+v: the run is %v, with the end %+v, want it %v", test, s.Phase, s.End, want)
+		}
+	}
+}

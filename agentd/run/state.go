@@ -134,6 +134,9 @@ type State struct {
 	cancelled bool
 	// answerLogged: the answer that completes the run is on its log.
 	answerLogged bool
+	// importedCancel is the end of a cancel message of another stream that
+	// came before the call, nil without one.
+	importedCancel *End
 	// endLogged: an EntryEnded with the run's end is on its log.
 	endLogged bool
 	// settledWith is the result of a tool that a person has settled, nil if
@@ -309,6 +312,9 @@ func (s State) Apply(e Event) (State, error) {
 	}
 	m := e.meta()
 	_, call := e.(Called)
+	if m.Imported && s.Phase == None && !call {
+		return beforeImport(s, e), nil
+	}
 	if m.Seq <= s.Seq || m.Imported != s.Imported && !call {
 		return s, nil
 	}
@@ -369,6 +375,16 @@ func (s State) apply(e Event) (State, error) {
 	return s, fmt.Errorf("%w: event %T", ErrCorrupt, e)
 }
 
+// beforeImport keeps a cancel message of another stream that comes before the
+// call. It counts if the call comes from there too: a person who may write to a
+// run can say so of any message.
+func beforeImport(s State, e Event) State {
+	if c, ok := e.(Cancelled); ok && s.importedCancel == nil {
+		s.importedCancel = &c.End
+	}
+	return s
+}
+
 func (s State) called(e Called) State {
 	if s.Phase != None {
 		return s
@@ -378,6 +394,12 @@ func (s State) called(e Called) State {
 	s.Input = e.Input
 	s.CalledAt = e.Time
 	s.Imported = e.Imported
+	if early := s.importedCancel; e.Imported {
+		if s.cancelled, s.End = early != nil, (End{}); s.cancelled {
+			s.End = *early
+		}
+	}
+	s.importedCancel = nil
 	if s.cancelled {
 		s.Phase = Failed
 	}

@@ -78,6 +78,9 @@ func (r *reading) feed(ctx context.Context, m bus.Stored) error {
 		return err
 	}
 	r.now = m
+	if err := r.origins.LookAhead(ctx, r.conn, m); err != nil {
+		return err
+	}
 	origin := r.origins.Of(r.conn.Space(), m)
 	r.checker.Add(verify.Message{
 		Subject: m.Subject, Seq: origin.Seq, Time: origin.Time, Shift: r.shift(m), Header: m.Header.Get,
