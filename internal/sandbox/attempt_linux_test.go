@@ -28,7 +28,7 @@ func attempt(name string, args []string) int {
 
 // attempts has the attempts of the test binary by name.
 func attempts() map[string]attemptFunc {
-	all := map[string]attemptFunc{"worker": work, "filtered": filtered}
+	all := map[string]attemptFunc{"worker": work, "filtered": filtered, "temp": keepTemp}
 	for _, some := range []map[string]attemptFunc{
 		fileAttempts(), processAttempts(), networkAttempts(), kernelAttempts(),
 	} {
@@ -46,6 +46,17 @@ func work(args []string) error {
 	script := "(setsid sleep " + seconds + " &); sleep " + seconds
 	_, err := Run(context.Background(), c, []string{"sh", "-c", script}, nil)
 	return err
+}
+
+// keepTemp makes a temporary directory below the argument, prints its path, and
+// sleeps until it is killed.
+func keepTemp(args []string) error {
+	t, err := makeTemp(args[0], probePrefix)
+	if err != nil {
+		return err
+	}
+	fmt.Println(t.path)
+	return unix.Pause()
 }
 
 // filtered makes an attempt behind the seccomp filter for a version of

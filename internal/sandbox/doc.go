@@ -31,7 +31,9 @@
 // The helper holds a pipe from the worker. When the pipe ends, the worker is
 // dead, and the helper kills every descendant and removes TMPDIR. When the
 // helper dies, the kernel kills the program, and the worker everything else
-// that has the run's TMPDIR in its environment.
+// that has the run's TMPDIR in its environment. If both are killed, TMPDIR
+// stays. The worker has a lock on it, which ends with the worker: the next
+// Probe on the machine removes what has no lock.
 //
 // With Config.Namespaces, the helper is process 1 of a namespace of processes,
 // and all mounts but those of Write and TMPDIR are read-only. There is no

@@ -13,8 +13,10 @@ import (
 // Probe tries forbidden things in a sandbox, and says how programs are held. It
 // returns an error that names the things that were not refused, or why there is
 // no sandbox. A worker that gets an error must not call Run, unless with
-// Config.Off. Probe makes its files below os.TempDir().
+// Config.Off. Probe makes its files below os.TempDir(). It also removes the
+// temporary directories that dead processes of this user have left there.
 func Probe(ctx context.Context) (Means, error) {
+	removeAbandoned(os.TempDir())
 	abi, err := landlockVersion()
 	if err != nil {
 		return Means{}, fmt.Errorf("sandbox: %w", err)
@@ -29,11 +31,12 @@ func Probe(ctx context.Context) (Means, error) {
 }
 
 func probe(ctx context.Context, c Config) (err error) {
-	dir, err := os.MkdirTemp("", "axe-probe-")
+	tmp, err := makeTemp(os.TempDir(), probePrefix)
 	if err != nil {
-		return fmt.Errorf("sandbox: make the probe's files: %w", err)
+		return err
 	}
-	defer func() { err = errors.Join(err, removeTemp(dir)) }()
+	defer func() { err = errors.Join(err, tmp.remove()) }()
+	dir := tmp.path
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("sandbox: open the probe's listener: %w", err)

@@ -92,10 +92,12 @@ func run(ctx context.Context, s spec, stdin []byte) (result Result, err error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
 	}
-	if s.Tmp, err = makeTemp(s.TempBase); err != nil {
+	tmp, err := makeTemp(s.TempBase, tempPrefix)
+	if err != nil {
 		return Result{}, err
 	}
-	defer func() { result.TempErr = removeTemp(s.Tmp) }()
+	defer func() { result.TempErr = tmp.remove() }()
+	s.Tmp = tmp.path
 	printed := newPrinted(s.Config)
 	h, err := startHelper(s, stdin, printed)
 	if err != nil {

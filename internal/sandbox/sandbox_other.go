@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"sync"
 	"time"
@@ -17,8 +18,12 @@ func MaybeExec() {}
 
 var errNoSandbox = errors.New("sandbox: only Linux has a sandbox")
 
-// Probe returns an error: only Linux has a sandbox.
-func Probe(context.Context) (Means, error) { return Means{}, errNoSandbox }
+// Probe returns an error: only Linux has a sandbox. It removes temporary
+// directories that dead processes have left below os.TempDir().
+func Probe(context.Context) (Means, error) {
+	removeAbandoned(os.TempDir())
+	return Means{}, errNoSandbox
+}
 
 // Run runs a program without a sandbox, and returns an error unless c.Off is
 // set. If ctx ends, the program's process group gets SIGTERM, and after c.Grace
@@ -35,18 +40,18 @@ func Run(ctx context.Context, c Config, argv []string, stdin []byte) (result Res
 	case ctx.Err() != nil:
 		return Result{}, context.Cause(ctx)
 	}
-	tmp, err := makeTemp(c.TempBase)
+	tmp, err := makeTemp(c.TempBase, tempPrefix)
 	if err != nil {
 		return Result{}, err
 	}
-	defer func() { result.TempErr = removeTemp(tmp) }()
+	defer func() { result.TempErr = tmp.remove() }()
 	path, err := find(argv[0], c)
 	if err != nil {
 		return Result{}, err
 	}
 	p := newPrinted(c)
 	cmd := &exec.Cmd{
-		Path: path, Args: argv, Env: c.environment(tmp), Dir: c.Dir,
+		Path: path, Args: argv, Env: c.environment(tmp.path), Dir: c.Dir,
 		Stdin: bytes.NewReader(stdin), Stdout: p.out, Stderr: p.errors,
 		SysProcAttr: ownGroup(), WaitDelay: time.Second,
 	}

@@ -5,15 +5,102 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
-// makeTemp makes a TMPDIR below base, for its owner alone.
-func makeTemp(base string) (string, error) {
-	dir, err := os.MkdirTemp(base, "axe-sandbox-")
-	if err != nil {
-		return "", fmt.Errorf("sandbox: make TMPDIR: %w", err)
+// temp is a directory for files that go with it. A lock on it says that its
+// maker is alive: the kernel ends the lock with the process.
+type temp struct {
+	path string
+	lock *os.File
+}
+
+// The names of such directories begin with tempPrefix or probePrefix, and end
+// with tempEnd. Directories of earlier versions have no end, and no lock.
+const (
+	tempPrefix  = "axe-sandbox-"
+	probePrefix = "axe-probe-"
+	tempEnd     = ".d"
+)
+
+// errAbandoned says that another process was about to remove the directory.
+var errAbandoned = errors.New("the directory was removed as it was made")
+
+// makeTemp makes a directory below base, for its owner alone.
+func makeTemp(base, name string) (temp, error) {
+	for try := 1; ; try++ {
+		t, err := tryTemp(base, name)
+		if err == nil {
+			return t, nil
+		}
+		// Between its making and its lock, the directory looked like
+		// that of a dead process.
+		if !errors.Is(err, errAbandoned) || try == 10 {
+			return temp{}, fmt.Errorf("sandbox: make a temporary directory: %w", err)
+		}
 	}
-	return dir, nil
+}
+
+func tryTemp(base, name string) (temp, error) {
+	dir, err := os.MkdirTemp(base, name+"*"+tempEnd)
+	if err != nil {
+		return temp{}, err
+	}
+	lock, err := lockDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLocked) {
+		return temp{}, errAbandoned
+	}
+	if err != nil {
+		return temp{}, errors.Join(err, os.Remove(dir))
+	}
+	t := temp{dir, lock}
+	if !t.exists() {
+		_ = lock.Close()
+		return temp{}, errAbandoned
+	}
+	return t, nil
+}
+
+// exists reports whether the path still names the directory that is locked.
+func (t temp) exists() bool {
+	locked, err := t.lock.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Lstat(t.path)
+	return err == nil && os.SameFile(locked, named)
+}
+
+// remove removes the directory with everything in it.
+func (t temp) remove() error {
+	return errors.Join(removeTemp(t.path), t.lock.Close())
+}
+
+// removeAbandoned removes the directories below base that makers left which are
+// dead: a process that is killed removes nothing. Those of other users, and
+// those that cannot be removed, stay.
+func removeAbandoned(base string) {
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		name, ours := strings.CutSuffix(e.Name(), tempEnd)
+		ours = ours && (strings.HasPrefix(name, tempPrefix) || strings.HasPrefix(name, probePrefix))
+		if !ours {
+			continue
+		}
+		path := filepath.Join(base, e.Name())
+		lock, err := lockDir(path)
+		if err != nil {
+			continue
+		}
+		if owned(lock) {
+			_ = removeTemp(path)
+		}
+		_ = lock.Close()
+	}
 }
 
 // removeTemp removes a TMPDIR with everything in it. A program may have taken
