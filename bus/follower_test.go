@@ -219,7 +219,9 @@ func TestRateLimitWatchHostileStatus(t *testing.T) {
 			t.Errorf("%v: the watch did not see each revision once", header)
 		}
 		cancel()
-		<-watching
+		if err := <-watching; !errors.Is(err, context.Canceled) {
+			t.Errorf("%v: error %v, want the end of the test", header, err)
+		}
 	}
 }
 

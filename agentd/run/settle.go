@@ -109,8 +109,10 @@ func holdTool(s State, e ToolHeld) (State, error) {
 // Decides reports whether the decision is about the attempt or the form for
 // which a tool run is held. Its sender may still be one that does not count.
 func (e Settled) Decides(s State) bool {
-	return s.Phase == Held && s.Hold != nil && (e.Attempt == "" || e.Attempt == s.Hold.ID) &&
-		e.As.FillsForm() == (s.Hold.Form != nil)
+	if s.Phase != Held || s.Hold == nil || e.Attempt != "" && e.Attempt != s.Hold.ID {
+		return false
+	}
+	return e.As.FillsForm() == (s.Hold.Form != nil)
 }
 
 // Counts reports whether the decision of a user about the held tool run counts.
