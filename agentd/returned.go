@@ -134,7 +134,7 @@ func (r *loadedRun) sayBegun(ctx context.Context, batch []*trigger) {
 		if err != nil {
 			r.w.log.DebugContext(ctx, "return not stored", slog.String(keySubject, subject), slog.Any(keyError, err))
 		}
-		t.begun = max(seq, res.minSeq) // a write whose answer was lost refuses itself
+		t.begun = max(seq, res.minSeq) // a write with a lost answer refuses itself
 	}
 }
 

@@ -124,7 +124,7 @@ func forge(h *harness, key nkeys.KeyPair, subject, agent string, of subjects.Run
 	<-ended
 }
 
-// leadAndReader are the agents of a tree whose lead asks the reader, for 20 s.
+// leadAndReader are the agents of a tree: the lead asks the reader, for 20 s.
 func leadAndReader(h *harness) []configs.Agent {
 	h.models["lead"] = turns(calls(call("reader", "x")), joinsResults)
 	h.models["reader"] = delayed(20*time.Second, says("true"))

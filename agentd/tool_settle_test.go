@@ -105,7 +105,7 @@ func TestSettle(t *testing.T) {
 }
 
 // TestSettleByApprovers: of a call that may have taken effect, the decision of a
-// user who is no approver has no effect, and is an event that says so. The
+// user that is no approver has no effect, and is an event that says so. The
 // approver's first decision counts.
 func TestSettleByApprovers(t *testing.T) {
 	t.Parallel()

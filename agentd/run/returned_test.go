@@ -52,7 +52,7 @@ func TestReturnsAreBounded(t *testing.T) {
 	}
 }
 
-// TestBegunCounts: a delivery counts whose worker has begun and says no more. A
+// TestBegunCounts: a delivery counts if its worker has begun and says no more. A
 // word that follows takes the place of that. Of the deliveries without any word
 // only some count.
 func TestBegunCounts(t *testing.T) {

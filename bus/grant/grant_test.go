@@ -95,7 +95,7 @@ func TestGrant(t *testing.T) {
 }
 
 // TestNoGrant: other JWTs, and grants for another bus, are refused. The token
-// of a grant whose content was changed is refused too.
+// of a grant with another content is refused too.
 func TestNoGrant(t *testing.T) {
 	account, user := keys(t)
 	other, err := subjects.NewSpace("other")
