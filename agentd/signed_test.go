@@ -321,7 +321,9 @@ func TestAnyWorkerEndsRoots(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		agents := leadAndReader(h)
 		o := newOperator(h)
-		gone := h.startWorker("reader", workerOptions{agents: agents[1:2], signers: o.signers, signKey: o.grant("reader")})
+		gone := h.startWorker("reader", workerOptions{
+			agents: agents[1:2], signers: o.signers, signKey: o.grant("reader"),
+		})
 		h.startWorker("other", workerOptions{agents: agents[2:], signers: o.signers, signKey: o.grant("other")})
 		h.awaitReady()
 		root := h.submit("reader", "go")
@@ -367,7 +369,8 @@ func TestGrantEnds(t *testing.T) {
 		if outcome, err := c.Wait(ctx, after.Tree); err == nil {
 			t.Errorf("the client has %v after the grant ended", outcome)
 		}
-		if lines := log.refusals(); len(lines) != 1 || !strings.Contains(lines[0], "the grant of the key ended at 2000-01-01T") {
+		const ended = "the grant of the key ended at 2000-01-01T"
+		if lines := log.refusals(); len(lines) != 1 || !strings.Contains(lines[0], ended) {
 			t.Errorf("the log has %q", lines)
 		}
 		if outcome, err := c.Wait(h.ctx, before.Tree); err != nil || outcome.Result != "true" {

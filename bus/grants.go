@@ -128,9 +128,9 @@ func (g *Grants) Check(ctx context.Context, m Stored, body []byte, gone bool, ag
 	if text == "" {
 		return Refusal{Why: "it is not signed"}, nil
 	}
-	sig, err := parseSignature(text)
-	if err != nil {
-		return Refusal{Why: err.Error()}, nil
+	sig, ok := parseSignature(text)
+	if !ok {
+		return Refusal{Why: "its signature is malformed"}, nil
 	}
 	if !sig.holds(m, body, gone) {
 		return Refusal{Key: sig.key, Why: "the signature is not of this subject and body"}, nil

@@ -111,7 +111,8 @@ func TestSignatures(t *testing.T) {
 			{nil, false, reader, "the signature is not of this subject and body"},
 		} {
 			got, err := c.Grants.Check(t.Context(), m, tt.body, tt.gone, tt.agent)
-			if err != nil || got.Why != tt.why || got.OtherAgent != (tt.agent == other) || tt.why != "" && got.Key != key {
+			if err != nil || got.Why != tt.why || got.OtherAgent != (tt.agent == other) ||
+				tt.why != "" && got.Key != key {
 				t.Errorf("%s, %d bytes: %+v, %v, want %q", subject, len(tt.body), got, err, tt.why)
 			}
 		}
@@ -197,7 +198,8 @@ func TestUnsignedBus(t *testing.T) {
 	if s := m.Header.Get(subjects.HeaderSignature); s != "" || m.Header.Get("Nats-Msg-Id") != m.Subject {
 		t.Errorf("the message has the signature %q and the id %s", s, m.Header.Get("Nats-Msg-Id"))
 	}
-	if got, err := c.Grants.Check(t.Context(), m, m.Body, false, agentT(t, "reader")); err != nil || got != (Refusal{}) {
+	got, err := c.Grants.Check(t.Context(), m, m.Body, false, agentT(t, "reader"))
+	if err != nil || got != (Refusal{}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if _, err := Open(t.Context(), Config{Dial: Dial{URL: url}, Signers: []string{"me"}}); err == nil {

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -47,23 +46,19 @@ type signature struct {
 	digest string
 }
 
-// errSignature is the error of a malformed signature.
-var errSignature = errors.New("malformed signature")
-
-func parseSignature(text string) (s signature, err error) {
+// parseSignature reads a header; ok is false for a malformed one.
+func parseSignature(text string) (s signature, ok bool) {
 	fields := strings.Fields(text)
 	if len(fields) != 2 && len(fields) != 3 {
-		return s, errSignature
+		return s, false
 	}
 	s.key = fields[0]
 	if len(fields) == 3 {
 		s.digest = fields[2]
 	}
+	var err error
 	s.sig, err = base64.StdEncoding.DecodeString(fields[1])
-	if err != nil || !nkeys.IsValidPublicUserKey(s.key) {
-		return s, errSignature
-	}
-	return s, nil
+	return s, err == nil && nkeys.IsValidPublicUserKey(s.key)
 }
 
 // holds reports whether the key has signed the body of a message, or only its

@@ -133,9 +133,9 @@ func (t *tail) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all := append(ms, outcome...)
-	for i, m := range all {
-		if err := t.apply(ctx, m, all[i+1:]); err != nil {
+	ms = append(ms, outcome...)
+	for i, m := range ms {
+		if err := t.apply(ctx, m, ms[i+1:]); err != nil {
 			return err
 		}
 	}

@@ -166,8 +166,8 @@ var allowedImports = map[string][]string{
 // withBelow returns the packages that the commands are built on, and more.
 func withBelow(more ...string) []string {
 	return append(
-		more, "agentd/...", "client", "bus", "bus/auth", "bus/grant", "configs/...", "price", "provider/...", "subjects",
-		"internal/...",
+		more, "agentd/...", "client", "bus", "bus/auth", "bus/grant", "configs/...", "price", "provider/...",
+		"subjects", "internal/...",
 	)
 }
 

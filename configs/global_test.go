@@ -201,7 +201,7 @@ func TestGlobalOutcomes(t *testing.T) {
 		t.Errorf("by default: %v, %v", g.Outcomes, err)
 	}
 	for text, want := range map[string]string{
-		"require_signed = true":                        "config.toml:2: outcomes.require_signed: needs outcomes.signers",
+		"require_signed = true":                        "config.toml:2: outcomes.require_signed: needs ",
 		"signers = [\"me\"]":                           "must be public keys of accounts or operators",
 		"signers = [\"" + "U" + key[1:] + "\"]":        "must be public keys of accounts or operators",
 		"require_signed = true\nsigners = [] # nobody": "needs outcomes.signers",

@@ -33,30 +33,30 @@ func Example() {
 }
 
 // keys returns the key of an account and the public key of a user.
-func keys(t testing.TB) (account nkeys.KeyPair, user string) {
-	t.Helper()
+func keys(tb testing.TB) (account nkeys.KeyPair, user string) {
+	tb.Helper()
 	account, err := nkeys.CreateAccount()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	key, err := nkeys.CreateUser()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	user, err = key.PublicKey()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return account, user
 }
 
 // agents parses names.
-func agents(t testing.TB, names ...string) (all []subjects.Agent) {
-	t.Helper()
+func agents(tb testing.TB, names ...string) (all []subjects.Agent) {
+	tb.Helper()
 	for _, name := range names {
 		a, err := subjects.ParseAgent(name)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		all = append(all, a)
 	}

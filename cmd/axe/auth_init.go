@@ -94,7 +94,8 @@ func (i *authInit) run(cmd *cobra.Command, dir string) error {
 		i.store = filepath.Join(dir, "jetstream")
 	}
 	c := auth.Config{
-		Dir: dir, Account: "AXE", Users: users, Space: i.scope.last.Space, Listen: i.listen, Hosts: i.hosts, CertFile: i.cert, KeyFile: i.key,
+		Dir: dir, Account: "AXE", Users: users, Space: i.scope.last.Space, Listen: i.listen, Hosts: i.hosts,
+		CertFile: i.cert, KeyFile: i.key,
 		StoreDir: i.store, MaxStore: int64(i.maxStore), ServerStore: int64(i.room), MaxPayload: 8 << 20,
 		Domain: i.scope.domain,
 	}

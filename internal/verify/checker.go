@@ -158,6 +158,7 @@ func (c *Checker) Add(m Message) {
 		c.reply(n, e, m)
 	case run.OutcomeStored:
 		c.result(n, e, m)
+	case run.OutcomeRefused: // no message decodes as that
 	case run.TimedOut:
 		c.timer(n, e, m)
 	case run.Cancelled:
