@@ -123,7 +123,7 @@ func (f *folding) apply(e run.Event) {
 		e = event
 	case run.Ended, run.ToolStarted, run.ToolHeld, run.TaskMade, run.Replied, run.TimedOut,
 		run.AnsweredWithoutCalls, run.Approved, run.Settled, run.Interrupted,
-		run.Returned, run.CancelSent, run.Cancelled, run.OutcomeStored:
+		run.Returned, run.CancelSent, run.Cancelled, run.OutcomeStored, run.OutcomeRefused:
 		f.t.Fatalf("folding cannot set the sequence of a %T", e)
 	}
 	var err error

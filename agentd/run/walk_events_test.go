@@ -377,6 +377,8 @@ func seqOf(e run.Event) uint64 {
 		return e.Seq
 	case run.OutcomeStored:
 		return e.Seq
+	case run.OutcomeRefused:
+		return e.Seq
 	}
 	return 0
 }

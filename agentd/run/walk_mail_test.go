@@ -33,7 +33,7 @@ func (w *walker) noteMail(e run.Event) {
 		}
 	case run.CancelSent, run.Called, run.Answered, run.Ended, run.ToolStarted, run.ToolHeld, run.TaskMade, run.TimedOut,
 		run.AnsweredWithoutCalls, run.Approved, run.Settled, run.Interrupted, run.Returned, run.Cancelled,
-		run.OutcomeStored:
+		run.OutcomeStored, run.OutcomeRefused:
 	}
 }
 
