@@ -1,10 +1,12 @@
 package bus
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -14,8 +16,8 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// signer signs messages with the key of a connection's user. The seed stays
-// where the connection has it, which may be a file.
+// signer signs messages with the key of a connection's user. The seed of a
+// context stays in its file.
 type signer struct {
 	public func() (string, error)
 	raw    func([]byte) ([]byte, error)
@@ -23,9 +25,17 @@ type signer struct {
 
 // signerOf returns the signer of a connection, nil if its user has no nkey.
 func signerOf(cfg *Config, nc *nats.Conn) *signer {
+	key := cfg.SignKey
+	if file := cmp.Or(cfg.Dial.Creds, cfg.Dial.NKey); key == nil && file != "" {
+		// The library reads the file for each signature, which is slow.
+		if text, err := os.ReadFile(file); err == nil {
+			key, _ = nkeys.ParseDecoratedNKey(text)
+		}
+	}
 	switch {
-	case cfg.SignKey != nil:
-		return &signer{cfg.SignKey.PublicKey, cfg.SignKey.Sign}
+	case key != nil:
+		public, err := key.PublicKey()
+		return &signer{func() (string, error) { return public, err }, key.Sign}
 	case nc.Opts.SignatureCB == nil:
 		return nil
 	case nc.Opts.UserJWT != nil:
