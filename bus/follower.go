@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,10 @@ type follower struct {
 	// that an earlier version made for the bucket of agents allow no
 	// request.
 	pushed bool
+	// room is the number of messages that wait for fn; 0: followRoom. A
+	// consumer that is pushed may have more under way. The client library
+	// drops those.
+	room int
 	// seq is the sequence of the last message that fn has seen.
 	seq uint64
 }
@@ -44,6 +49,8 @@ type follower struct {
 const (
 	// followBatch is the number of messages of one request.
 	followBatch = 500
+	// followRoom is the default of follower.room.
+	followRoom = 16 * followBatch
 	// followExpiry is the longest time for which a request stands.
 	followExpiry = 30 * time.Second
 	// followBeat is the time between two signs of life of a consumer
@@ -101,7 +108,7 @@ func (f *follower) madeAt(ctx context.Context) time.Time {
 func (f *follower) consume(ctx context.Context) error {
 	c := f.conn
 	up := c.inflight.next()
-	msgs, inbox := make(chan *nats.Msg, 2*followBatch), c.nc.NewInbox()
+	msgs, inbox := make(chan *nats.Msg, cmp.Or(f.room, followRoom)), c.nc.NewInbox()
 	answers := inbox + ".*"
 	if f.pushed {
 		answers = inbox // a server does not see the interest of a wildcard
@@ -140,6 +147,9 @@ func (f *follower) consume(ctx context.Context) error {
 				continue
 			}
 			if m.Reply == "" {
+				if sent := m.Header.Get("Nats-Last-Consumer"); sent != "" && sent != strconv.FormatUint(last, 10) {
+					return nil // the last messages were dropped
+				}
 				switch over(m) {
 				case requestStands:
 				case consumerGone:

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go"
 
 	"github.com/axebus/axe/subjects"
@@ -246,4 +248,48 @@ func TestDirectoryWatchLargeBucket(t *testing.T) {
 	if err := dir.Watch(ctx, func(string, []byte) { n++ }, cancel); !errors.Is(err, context.Canceled) || n != values {
 		t.Errorf("%d values, error %v; want %d, and all of them in time", n, err, values)
 	}
+}
+
+// TestFollowerBehind: messages are dropped that come faster than the follower
+// takes them, and none comes after them. The follower misses them by the next
+// sign of life of the server.
+func TestFollowerBehind(t *testing.T) {
+	t.Parallel()
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+		dir, err := c.Directory(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const all = 5
+		for i := range all {
+			if _, err := dir.Put(t.Context(), fmt.Sprint("k", i), []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var got []uint64
+		b := c.bucket("AGENTS", "")
+		f := follower{
+			conn: c, stream: b.streamName(), filter: b.subject(">"), bucket: true, pushed: true, room: 1,
+			fn: func(m Stored) {
+				if got = append(got, m.Seq); len(got) == 1 {
+					time.Sleep(time.Second) // the others have come by then
+				}
+				if m.Seq == all {
+					cancel()
+				}
+			},
+			caught: func() {},
+		}
+		if err := f.run(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want the end of the test", err)
+		}
+		if diff := cmp.Diff([]uint64{1, 2, 3, 4, 5}, got); diff != "" {
+			t.Errorf("messages seen (-want +got):\n%s", diff)
+		}
+	})
 }
