@@ -201,8 +201,8 @@ func mustRefuse(s run.State, e run.Event) bool {
 		entry, fits = e.Entry, isTool && (fits || polled)
 	case run.Ended:
 		entry, fits = e.Entry, true
-	case run.Called, run.Replied, run.TimedOut, run.Mailed, run.Approved, run.Settled, run.Interrupted,
-		run.Returned, run.CancelSent, run.Cancelled, run.OutcomeStored:
+	case run.Called, run.Replied, run.OutcomeRefused, run.TimedOut, run.Mailed, run.Approved, run.Settled,
+		run.Interrupted, run.Returned, run.CancelSent, run.Cancelled, run.OutcomeStored:
 		return false
 	}
 	if s.Phase == run.None || entry.Index != s.LogIndex+1 {
