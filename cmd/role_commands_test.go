@@ -49,7 +49,7 @@ func readRoleCommands(t *testing.T) (all []roleCommand, files []txtar.File) {
 			t.Fatalf("%q: want users, a command line and perhaps a name, with bars between them", line)
 		}
 		c := roleCommand{name: strings.Join(cells[2:], ""), args: strings.Fields(cells[1])}
-		for _, user := range strings.Fields(cells[0]) {
+		for user := range strings.FieldsSeq(cells[0]) {
 			role, either := strings.CutSuffix(user, "?")
 			_, err := roles.Parse(role)
 			switch {
