@@ -183,11 +183,12 @@ func (d *DialFlags) Config(server *bus.Server, log *slog.Logger) (bus.Config, er
 		return cfg, nil // no other process writes there
 	}
 	global, err := configs.DefaultGlobal()
+	if err != nil {
+		// The file may require signatures.
+		return cfg, Fail(CodeConfig, err)
+	}
 	if global.Outcomes.RequireSigned {
 		cfg.Signers = global.Outcomes.Signers
-	}
-	if err != nil {
-		return cfg, Fail(CodeConfig, err)
 	}
 	return cfg, nil
 }

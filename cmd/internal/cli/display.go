@@ -20,8 +20,8 @@ type Display struct {
 func DisplayNow(program string) Display { return Display{time.Now(), Prices(program)} }
 
 // Prices reads the prices of the user's config.toml. If the file is wrong,
-// standard error says so, and there are no prices: a list has to be readable
-// all the same.
+// standard error says so, and there are no prices: a list without a connection
+// to a bus has to be readable all the same.
 func Prices(program string) price.Table {
 	global, err := configs.DefaultGlobal()
 	if err != nil {
