@@ -277,11 +277,11 @@ func (r *loadedRun) readWithReply(ctx context.Context, minSeq uint64) error {
 	var outcome bus.Stored
 	var found bool
 	// After a step of the stream's clock, the read replaces all of r.
-	w := r.w
+	w, of := r.w, r.run
 	began := w.conn.Interruptions()
 	both, readCtx := errgroup.WithContext(ctx)
 	both.Go(func() (err error) {
-		outcome, found, err = w.runs.OutcomeAt(readCtx, r.run, reply)
+		outcome, found, err = w.runs.OutcomeAt(readCtx, of, reply)
 		return err
 	})
 	both.Go(func() error { return r.read(readCtx, minSeq) })
