@@ -110,8 +110,7 @@ func (b *returnBatch) add(r subjects.Run, d *bus.Delivery, begun uint64, ret run
 func returnMessage(subject string, after uint64, ret run.Return) bus.Message {
 	body, _ := json.Marshal(ret) // strings and numbers
 	return bus.Message{
-		Subject: subject, Header: [][2]string{{subjects.HeaderSchema, subjects.Schema}}, Body: body,
-		Fence: bus.After(subject, after),
+		Subject: subject, Header: schema(), Body: body, Fence: bus.After(subject, after),
 	}
 }
 

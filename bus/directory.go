@@ -53,7 +53,7 @@ func (d *Directory) All(ctx context.Context) (values [][]byte, _ error) {
 // list reads the last messages of the keys that a pattern matches. It tries
 // until ctx ends.
 func (d *Directory) list(ctx context.Context, keys string) (ms []Stored, _ error) {
-	b := d.conn.bucket("AGENTS", "")
+	b := agentsBucket(d.conn)
 	err := d.conn.inflight.retry(ctx, func() (again bool, err error) {
 		ms, again, err = b.list(ctx, keys, time.Time{})
 		return again, err
@@ -82,6 +82,9 @@ func (d *Directory) Delete(ctx context.Context, key string, rev uint64) error {
 	}
 	return nil
 }
+
+// agentsBucket is the bucket of a Directory.
+func agentsBucket(c *Conn) *bucket { return c.bucket("AGENTS", "") }
 
 // Watch calls fn for every present value and for each later change, until ctx
 // ends. The value of a removed key is nil. Caught is called once, when fn has
@@ -120,7 +123,7 @@ func (d *Directory) Watch(ctx context.Context, fn func(key string, value []byte)
 func (d *Directory) watchOnce(
 	ctx context.Context, known map[string]bool, fn func(key string, value []byte), caught func(),
 ) error {
-	b := d.conn.bucket("AGENTS", "")
+	b := agentsBucket(d.conn)
 	// gone holds the known keys that this watch has not seen.
 	gone := maps.Clone(known)
 	f := follower{

@@ -192,7 +192,7 @@ func (g *Grants) judge(key, text string, ok bool) (of grant.Grant, why string) {
 
 // read asks the leader of the bucket for the grant of a key.
 func (g *Grants) read(ctx context.Context, key string) (text string, ok bool, err error) {
-	c, b := g.conn, g.conn.bucket("AGENTS", "")
+	c, b := g.conn, agentsBucket(g.conn)
 	api := c.reader.api
 	if Restricted(c) {
 		api = c.Space().ReadAPI(subjects.Tree{})

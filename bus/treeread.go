@@ -159,13 +159,14 @@ func checkRead(c *Conn, tree subjects.Tree, subject string, r readRequest) error
 	space := c.Space()
 	runs := c.streams.Load().names
 	objects := objectStream(space)
-	agents := c.bucket("AGENTS", "").streamName()
+	cards := agentsBucket(c)
+	agents := cards.streamName()
 	streams := append(slices.Clone(runs), space.Name("SUBMIT"), objects, agents)
 	switch {
 	case api != "STREAM.INFO" && api != "STREAM.MSG.GET" && api != "DIRECT.GET", !slices.Contains(streams, stream):
 		return errReadAPI
 	case stream == agents:
-		if api != "STREAM.MSG.GET" || len(filters) != 1 || r.Seq != 0 || !isGrantKey(space, r.LastFor) {
+		if api != "STREAM.MSG.GET" || len(filters) != 1 || r.Seq != 0 || !isGrantKey(cards, r.LastFor) {
 			return errReadTree
 		}
 		return nil
@@ -188,8 +189,8 @@ func checkRead(c *Conn, tree subjects.Tree, subject string, r readRequest) error
 
 // isGrantKey reports whether a subject is that of the grant of one key. A grant
 // is no secret.
-func isGrantKey(space subjects.Space, subject string) bool {
-	key, ok := strings.CutPrefix(subject, "$KV."+space.Name("AGENTS")+"."+grantPrefix)
+func isGrantKey(cards *bucket, subject string) bool {
+	key, ok := strings.CutPrefix(subject, cards.subject(grantPrefix))
 	return ok && nkeys.IsValidPublicUserKey(key)
 }
 
