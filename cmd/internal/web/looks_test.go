@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -63,6 +64,15 @@ func (b *browser) keep(name string) {
 	}
 }
 
+// fits waits until the page has a width in pixels, and until no part of it is
+// wider.
+func (b *browser) fits(width int64) {
+	b.h.t.Helper()
+	b.until("document.documentElement.clientWidth === %s", width)
+	b.until("document.documentElement.scrollWidth <= %s", width)
+	b.until("document.querySelector('main').scrollWidth <= %s", width)
+}
+
 // TestPageFits: no view is wider than a window of a desk or of a telephone, in
 // light and dark. With AXE_SCREENSHOTS it stores a picture of each.
 func TestPageFits(t *testing.T) {
@@ -102,11 +112,42 @@ func TestPageFits(t *testing.T) {
 		for _, width := range []int64{1280, 390} {
 			for _, scheme := range []string{"light", "dark"} {
 				b.look(width, scheme)
-				b.until("document.documentElement.clientWidth === %s", width)
-				b.until("document.documentElement.scrollWidth <= %s", width)
-				b.until("document.querySelector('main').scrollWidth <= %s", width)
+				b.fits(width)
 				b.keep(fmt.Sprintf("%s-%d-%s", at.name, width, scheme))
 			}
 		}
+	}
+}
+
+// TestPageFitsWithATickAtTheEnd: a waterfall is no wider than the window where
+// the last tick of its time axis stands at the end. The test stretches the times
+// that the page reads, so that the tree has taken 10.01 s.
+func TestPageFitsWithATickAtTheEnd(t *testing.T) {
+	h := newHarness(t)
+	h.serve(httpguard.Tokens{})
+	h.submit("gate", "Make room", "wall1")
+	<-h.gate.asked
+	asked := time.Now()
+	h.until("the tree has taken some time", func() bool { return time.Since(asked) > 20*time.Millisecond })
+	close(h.gate.open)
+	h.outcome("wall1")
+	var tree struct {
+		Runs []struct{ Called, Ended time.Time }
+	}
+	h.get("/v1/trees/wall1", &tree)
+	from, to := tree.Runs[0].Called, tree.Runs[0].Ended
+	b := h.browse("#/trees")
+	eval[chromedp.Void](b, `void (() => {
+		const parse = Date.parse, from = parse(%s), took = parse(%s) - from;
+		Date.parse = (text) => from + (parse(text) - from) * 10010 / took;
+	})()`, from, to)
+	for _, width := range []int64{1280, 390} {
+		b.look(width, "light")
+		b.open("#/trees")
+		b.sees("wall1")
+		b.open("#/tree/wall1")
+		b.until("document.querySelectorAll('.ticks i').length > 1")
+		b.until("parseFloat(document.querySelector('.ticks').lastElementChild.style.left) > 99")
+		b.fits(width)
 	}
 }

@@ -166,6 +166,9 @@ export function tree(main, { segments, query, signal }) {
     range = from < to ? { from, to: Math.max(to, from + 1) } : { from: now() - 1, to: now() };
   }
 
+  // room is the width of a text in percent of the time axis.
+  const room = (text) => ((text.length * 7 + 12) / (axis.lastElementChild?.clientWidth || 600)) * 100;
+
   // barRow is a run as a bar over the time of the tree.
   function barRow(run) {
     const track = h('span', { class: 'track' });
@@ -178,7 +181,6 @@ export function tree(main, { segments, query, signal }) {
     }
     const from = ((when(run.called) - range.from) / whole) * 100;
     const to = (((ended(run) ? when(run.ended) : now()) - range.from) / whole) * 100;
-    const room = (text) => ((text.length * 7 + 12) / (axis.lastElementChild?.clientWidth || 600)) * 100;
     const took = span(length(run));
     const more = run.status === 'failed' ? `${run.kind ?? 'failed'}: ${run.error ?? ''}` : ended(run) ? '' : whyOf(run) ?? '';
     let text = `${took} ${firstLine(more, 80)}`.trim();
@@ -206,8 +208,11 @@ export function tree(main, { segments, query, signal }) {
     const step = steps.find((s) => whole / s <= most) ?? whole;
     const ticks = h('span', { class: 'ticks' });
     for (let t = 0; t <= whole; t += step) {
-      const tick = h('i', null, t === 0 ? '0' : span(t));
-      tick.style.left = `${(t / whole) * 100}%`;
+      const text = t === 0 ? '0' : span(t);
+      const at = (t / whole) * 100;
+      // A tick near the end has no room for its time.
+      const tick = h('i', null, at + room(text) <= 100 ? text : '');
+      tick.style.left = `${at}%`;
       ticks.append(tick);
     }
     update(axis, h('span', null, clock(range.from)), ticks);
