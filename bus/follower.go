@@ -74,18 +74,15 @@ var errReplaced = errors.New("the bucket was removed and made again")
 func (f *follower) run(ctx context.Context) error {
 	began := f.madeAt(ctx)
 	for first := true; ; first = false {
-		err := f.consume(ctx)
+		err := f.consume(ctx, began)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if first && err != nil {
+		if first && err != nil || errors.Is(err, errReplaced) {
 			return fmt.Errorf("follow %s: %w", f.filter, err)
 		}
 		if err := f.conn.inflight.pause(ctx, followRetryDelay); err != nil {
 			return err
-		}
-		if now := f.madeAt(ctx); !now.IsZero() && !now.Equal(began) {
-			return errReplaced
 		}
 	}
 }
@@ -104,8 +101,8 @@ func (f *follower) madeAt(ctx context.Context) time.Time {
 }
 
 // consume delivers until the consumer is of no use any more. The error is that
-// of its creation.
-func (f *follower) consume(ctx context.Context) error {
+// of its creation, or errReplaced if the bucket was not made at the time began.
+func (f *follower) consume(ctx context.Context, began time.Time) error {
 	c := f.conn
 	up := c.inflight.next()
 	msgs, inbox := make(chan *nats.Msg, cmp.Or(f.room, followRoom)), c.nc.NewInbox()
@@ -121,6 +118,16 @@ func (f *follower) consume(ctx context.Context) error {
 	made, beat, err := f.create(ctx, inbox)
 	if err != nil {
 		return err
+	}
+	if f.bucket && f.seq > 0 {
+		// The consumer goes on after a sequence of the bucket that f began
+		// with. Only a bucket that is looked at after the creation is that
+		// of the consumer.
+		if now := f.madeAt(ctx); now.IsZero() {
+			return nil
+		} else if !now.Equal(began) {
+			return errReplaced
+		}
 	}
 	if made.NumPending == 0 {
 		f.caught()

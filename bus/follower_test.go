@@ -293,3 +293,36 @@ func TestFollowerBehind(t *testing.T) {
 		}
 	})
 }
+
+// TestFollowerLooksAfterItsConsumer: a bucket is made again when a follower has
+// found it missing, and before the follower makes its next consumer. That
+// consumer would wait for a sequence that the new bucket reaches late. The
+// follower ends.
+func TestFollowerLooksAfterItsConsumer(t *testing.T) {
+	t.Parallel()
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	dir, err := c.Directory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dir.Put(t.Context(), "a", []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	b := agentsBucket(c)
+	f := follower{
+		conn: c, stream: b.streamName(), filter: b.subject(">"), bucket: true, pushed: true,
+		fn: func(Stored) {}, caught: func() {}, seq: 1,
+	}
+	began := f.madeAt(ctx)
+	if err := c.js.DeleteStream(ctx, b.streamName()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Provision(ctx, Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.consume(ctx, began); !errors.Is(err, errReplaced) {
+		t.Errorf("the follower ended with %v, want that the bucket is another one", err)
+	}
+}
