@@ -5,16 +5,19 @@
 //	go run .ci/test.go -race ./...
 //
 // A package that passes prints its one line. A package that fails prints the
-// output of the tests that failed, and its own. Test exits with 1 then.
+// output of the tests that failed, and its own. Test exits with 1 then. The
+// slowest tests stand at the end, with their seconds.
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 )
@@ -25,7 +28,15 @@ type event struct {
 	Package string // empty for the output of the compiler
 	Test    string // empty for the package itself
 	Output  string
+	Elapsed float64 // of a test that has ended, in seconds
 }
+
+const (
+	// slowest is the number of tests that are printed at the end, and slow
+	// the seconds of which such a test takes more.
+	slowest = 12
+	slow    = 10
+)
 
 func main() {
 	if err := test(os.Args[1:]); err != nil {
@@ -53,13 +64,18 @@ func test(args []string) error {
 func show(events io.Reader, w io.Writer) error {
 	packages := map[string][]event{}
 	races := map[string]bool{} // the packages within a report of the race detector
+	var ended []event
 	lines := json.NewDecoder(events)
 	for {
 		var e event
 		if err := lines.Decode(&e); err == io.EOF {
+			showSlowest(ended, w)
 			return nil
 		} else if err != nil {
 			return err
+		}
+		if e.Elapsed > slow && e.Test != "" && !strings.Contains(e.Test, "/") {
+			ended = append(ended, e)
 		}
 		written := packages[e.Package]
 		switch {
@@ -84,5 +100,13 @@ func show(events io.Reader, w io.Writer) error {
 				fmt.Fprint(w, o.Output)
 			}
 		}
+	}
+}
+
+// showSlowest prints the slowest of some tests.
+func showSlowest(ended []event, w io.Writer) {
+	slices.SortFunc(ended, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+	for _, e := range ended[:min(len(ended), slowest)] {
+		fmt.Fprintf(w, "%6.1f s  %s %s\n", e.Elapsed, path.Base(e.Package), e.Test)
 	}
 }

@@ -15,6 +15,7 @@ import (
 func TestForget(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		t := h.t
+		h.timeout = time.Minute
 		expect := func(tree subjects.Tree, wantFound bool, want error) {
 			t.Helper()
 			found, err := client.Forget(t.Context(), h.Client, tree)
@@ -33,7 +34,7 @@ func TestForget(t *testing.T) {
 		}
 		expect(tree, true, nil)
 		expect(tree, false, nil)
-		time.Sleep(2 * time.Hour)
+		time.Sleep(2 * h.timeout)
 		space := h.conn.Space()
 		for _, filter := range space.PartsOfTree(tree) {
 			ms, err := h.conn.ReadByScan(t.Context(), filter, 0)

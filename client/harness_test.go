@@ -40,6 +40,8 @@ type harness struct {
 	slots int
 	// ends holds the functions that stop the workers and the connections.
 	ends []func()
+	// timeout is that of the trees of submit; 0: that of the worker.
+	timeout time.Duration
 }
 
 // agentNames are the agents of the worker. Watcher supervises guarded. Pair has
@@ -259,7 +261,7 @@ func (h *harness) awaitAnnounced() {
 // or is new if key is empty.
 func (h *harness) submit(agent, text, key string) subjects.Tree {
 	h.t.Helper()
-	task := client.Task{Agent: h.agent(agent), Text: text}
+	task := client.Task{Agent: h.agent(agent), Text: text, Timeout: h.timeout}
 	if key != "" {
 		task.ID = client.TreeID(key)
 	}
