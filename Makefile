@@ -7,7 +7,7 @@ FUZZTIME  ?= 20s
 BENCHTIME ?= 2s
 # Random walks: of whole workers in `make walks` and in `make sim-workers`, and
 # of each of some two dozen tests of the core in `make sim-core`.
-WALKS     ?= 40
+WALKS     ?= 25
 BUBBLES   ?= 2000
 CORE      ?= 5000
 TREES     ?= 1000
@@ -70,7 +70,7 @@ LONG = $(filter-out cmd/internal/chaostest,$(sort $(patsubst %/,%,$(dir \
 THOROUGH = Test(LargeBodies|HostileLargeBodies|ReferencesOnReplicas|CrashAnywhere|ZombieAnywhere|BudgetAfterACrash|DecisionsSurviveCrashes|ReplyAndCallShareOneSlot|MailTakenOnce|SimWorkersDie)$$
 
 .PHONY: walks
-walks: ## run the tests that take their time, kill real processes, kill a worker at each of its steps, and take WALKS (40) random walks of whole workers
+walks: ## run the tests that take their time, kill real processes, kill a worker at each of its steps, and take WALKS (25) random walks of whole workers
 	$(GO) test $(RACE) ./cmd/internal/chaostest -count=1
 	$(GO) run .ci/test.go $(RACE) -p 4 -timeout 25m -run "$$(.ci/long $(LONG))" $(LONG:%=./%)
 	$(GO) test ./agentd -count=1 -timeout 25m -run '$(THOROUGH)' -rapid.checks=$(WALKS)

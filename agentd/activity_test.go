@@ -94,7 +94,7 @@ func TestFewAgentsStayActive(t *testing.T) {
 		for _, a := range h.agents {
 			h.expectCompleted(h.submit(a.Name, "go"), a.Name)
 		}
-		time.Sleep(10 * untilDormant)
+		time.Sleep(3 * untilDormant)
 		if n := len(h.consumers()); n != 3 {
 			t.Errorf("%d agents have consumers, want 3", n)
 		}

@@ -355,9 +355,9 @@ func TestDeadlineThatHasPassed(t *testing.T) {
 	t.Parallel()
 	thorough(t)
 	withHarness(t, func(h *harness) {
+		time.Sleep(pastNewYear)
 		h.callingLead(nil)
 		h.startWorker("w", workerOptions{})
-		time.Sleep(pastNewYear)
 		for at, why := range map[time.Time]string{
 			time.Now().Add(-time.Hour):          "has passed",
 			time.Now().AddDate(100, 0, 0).UTC(): "is too far away",

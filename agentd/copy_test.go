@@ -40,7 +40,7 @@ func TestCopyOfARunningRun(t *testing.T) {
 	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
-		h.models["lead"] = turns(calls(call("leaf", "x")), delayed(10*time.Minute, calls(call("leaf", "later"))))
+		h.models["lead"] = turns(calls(call("leaf", "x")), delayed(time.Minute, calls(call("leaf", "later"))))
 		h.startWorker("w1", workerOptions{})
 		h.awaitReady()
 		r := h.submit("lead", "go")
@@ -48,7 +48,7 @@ func TestCopyOfARunningRun(t *testing.T) {
 		const prompt = "And you?"
 		third := func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
 			if slices.ContainsFunc(req.Messages, func(m provider.Message) bool { return m.Content == prompt }) {
-				return delayed(20*time.Minute, recites)(ctx, req)
+				return delayed(3*time.Minute, recites)(ctx, req)
 			}
 			return says("the end")(ctx, req)
 		}

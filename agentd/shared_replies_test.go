@@ -18,7 +18,7 @@ func TestRepliesAreNotHoarded(t *testing.T) {
 	t.Parallel()
 	thorough(t)
 	withHarness(t, func(h *harness) {
-		const trees = 20
+		const trees = 12
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
 		h.models["lead"] = turns(calls(call("leaf", "x")), delayed(25*time.Second, joinsResults))
 		start := time.Now()

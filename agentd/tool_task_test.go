@@ -246,15 +246,15 @@ func TestToolTaskPauses(t *testing.T) {
 	withHarness(t, func(h *harness) {
 		k.poll = func(int) string { return working }
 		_, _, tool := h.beginTask(k, configs.ToolConfig{Effect: configs.ToolReads})
-		time.Sleep(40 * time.Minute)
+		time.Sleep(12 * time.Minute)
 		at := h.readAll(tool.Fired(0))
 		n := len(at)
 		first, last := at[1].Time.Sub(at[0].Time), at[n-1].Time.Sub(at[n-2].Time)
 		if polls := k.polls(); polls != n {
 			t.Errorf("%d polls by %d firings, want one each", polls, n)
 		}
-		if first < 2*time.Second || first > 3*time.Second || last < time.Minute || last > 62*time.Second || n > 80 {
-			t.Errorf("pauses of %v at first and %v at last, %d in 40m, want 2s, 1m and at most 80", first, last, n)
+		if first < 2*time.Second || first > 3*time.Second || last < time.Minute || last > 62*time.Second || n > 60 {
+			t.Errorf("pauses of %v at first and %v at last, %d in 12m, want 2s, 1m and at most 60", first, last, n)
 		}
 		if all := h.entries(tool); len(all) != 1 {
 			t.Errorf("%d entries after %d polls, want one", len(all), n)

@@ -24,7 +24,7 @@ func TestFaultsApply(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes its time: make walks runs it")
 	}
-	exported := exports(t)
+	c := newChecker(exports(t))
 	for _, f := range faults(t) {
 		planted, err := f.plant()
 		if err != nil {
@@ -32,7 +32,7 @@ func TestFaultsApply(t *testing.T) {
 			continue
 		}
 		for path := range planted {
-			if err := compiles(filepath.Dir(path), planted, exported); err != nil {
+			if err := c.compiles(filepath.Dir(path), planted); err != nil {
 				t.Errorf("%s: %v", f.name, err)
 			}
 		}
@@ -61,31 +61,57 @@ func exports(t *testing.T) map[string]string {
 	return files
 }
 
+// checker type-checks packages. It reads each file and each imported package
+// once.
+type checker struct {
+	set      *token.FileSet
+	imported types.Importer
+	parsed   map[string]*ast.File // by path
+}
+
+// newChecker makes a checker that imports the export data of files, by package.
+func newChecker(exported map[string]string) *checker {
+	set := token.NewFileSet()
+	open := func(path string) (io.ReadCloser, error) { return os.Open(exported[path]) }
+	return &checker{set, importer.ForCompiler(set, "gc", open), map[string]*ast.File{}}
+}
+
 // compiles type-checks the package in a directory, with the changed files in
 // place of those on disk.
-func compiles(dir string, planted map[string][]byte, exported map[string]string) error {
+func (c *checker) compiles(dir string, planted map[string][]byte) error {
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return err
 	}
-	set := token.NewFileSet()
 	var files []*ast.File
 	for _, name := range names {
-		if here, err := build.Default.MatchFile(dir, filepath.Base(name)); err != nil || !here ||
-			strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		var src any
-		if b, ok := planted[name]; ok {
-			src = b
-		}
-		file, err := parser.ParseFile(set, name, src, parser.SkipObjectResolution)
+		file, err := c.parse(name, planted)
 		if err != nil {
 			return err
 		}
-		files = append(files, file)
+		if file != nil {
+			files = append(files, file)
+		}
 	}
-	open := func(path string) (io.ReadCloser, error) { return os.Open(exported[path]) }
-	_, err = (&types.Config{Importer: importer.ForCompiler(set, "gc", open)}).Check(dir, set, files, nil)
+	_, err = (&types.Config{Importer: c.imported}).Check(dir, c.set, files, nil)
 	return err
+}
+
+// parse returns a file that is changed or on disk. It returns nil for one that
+// is not built here, and for a test.
+func (c *checker) parse(name string, planted map[string][]byte) (*ast.File, error) {
+	if b, ok := planted[name]; ok {
+		return parser.ParseFile(c.set, name, b, parser.SkipObjectResolution)
+	}
+	if file, ok := c.parsed[name]; ok {
+		return file, nil
+	}
+	here, err := build.Default.MatchFile(filepath.Dir(name), filepath.Base(name))
+	if err != nil || !here || strings.HasSuffix(name, "_test.go") {
+		c.parsed[name] = nil
+		return nil, err
+	}
+	file, err := parser.ParseFile(c.set, name, nil, parser.SkipObjectResolution)
+	c.parsed[name] = file
+	return file, err
 }
