@@ -149,7 +149,7 @@ sim-workers: ## 2,000 random walks of whole workers that die, with figures (BUBB
 
 .PHONY: faults
 faults: ## plant mistakes in the code, one after the other: the tests have to find each
-	$(GO) test -run 'TestFaults' -count=1 -v -timeout 60m ./cmd -faults
+	$(GO) test -run 'TestFaults' -count=1 -v -timeout 4h ./cmd -faults
 
 .PHONY: chaos
 chaos: ## real processes under random faults, for 75 minutes: TREES (1000) for each scenario, or for CHAOS=kill alone

@@ -12,7 +12,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// Causes that abort a request to a model.
+// Causes that abort a model request, a tool call or a poll of a task.
 var (
 	errCancelled   = errors.New("cancelled by a cancel message")
 	errInterrupted = errors.New(run.TextInterrupted)
@@ -24,7 +24,7 @@ type cancellations struct {
 	mu sync.Mutex
 	// paths has the time of the cancel message of each cancelled path.
 	paths map[subjects.Tree]map[subjects.Path]time.Time
-	// requests are the requests to a model in flight.
+	// requests are the model requests, tool calls and polls in flight.
 	requests map[subjects.Tree]map[*inFlight]bool
 	// pruned is the stream's time of the last pruning of paths.
 	pruned time.Time
@@ -36,7 +36,7 @@ type cancellations struct {
 	newest map[int]uint64
 }
 
-// inFlight is a request to a model in flight.
+// inFlight is a model request, a tool call or a poll of a task in flight.
 type inFlight struct {
 	path  subjects.Path
 	abort context.CancelCauseFunc
@@ -63,8 +63,8 @@ func (c *cancellations) follow(ctx context.Context, conn *bus.Conn) error {
 }
 
 // waitLoaded waits until all cancel messages are known that were stored when
-// the worker began, or until ctx ends. For a million runs the server takes a
-// tenth of a second to deliver the messages. waitLoaded returns at once for a
+// the worker began, or until ctx ends. The server delivers those of a stream
+// with a million runs in a tenth of a second. waitLoaded returns at once for a
 // root: only the root's own cancel message covers it, and every read of the
 // root includes that message.
 func (c *cancellations) waitLoaded(ctx context.Context, r subjects.Run) error {

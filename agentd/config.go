@@ -68,10 +68,12 @@ type Config struct {
 	RateLimit func(model string) (account string, s RateLimit)
 
 	// Unattended says that no person can answer the worker's runs. A run
-	// with supervision in the mode run.Human then fails at its start.
+	// that may wait for a person's approval then fails at its start, and a
+	// tool call that would wait for a person fails.
 	Unattended bool
-	// Unproven says that the server proves no sender. A run that may wait
-	// for a decision of some users alone then fails at its start.
+	// Unproven says that the server does not prove the user that sent a
+	// message. A run that may wait for the decision of certain users then
+	// fails at its start, and a tool call that would wait for one fails.
 	Unproven bool
 
 	// Memory stores the memories of agents. With nil no agent has a memory.
@@ -92,9 +94,9 @@ type Config struct {
 	// run ends as poisoned. The default is DefaultPoison.
 	Poison int
 
-	// WatchInterval is the time between two looks at another worker, whose
-	// work this worker makes others go on with when its process is gone.
-	// The default is DefaultWatchInterval.
+	// WatchInterval is the time between two checks of another worker. If
+	// that worker's process is gone, this worker gives back its deliveries,
+	// and others go on with them. The default is DefaultWatchInterval.
 	WatchInterval time.Duration
 
 	// Cache bounds the memory for the folded states of waiting runs, in
@@ -190,7 +192,7 @@ func checkNotNegative[T int | time.Duration](field string, value T) error {
 	return nil
 }
 
-// doubt is the number of deliveries without any return that count against a
-// trigger: half of Config.Poison. After as many deliveries, each worker says
-// when it begins (sayBegun).
+// doubt is the largest number of deliveries without a return that count
+// against a trigger: half of Config.Poison, rounded up. A worker that gets a
+// later delivery stores that it begins (sayBegun).
 func (c Config) doubt() int { return (c.Poison + 1) / 2 }

@@ -22,10 +22,10 @@ const DefaultName = "user"
 // Send writes a message to a run and returns when it is stored. A run that is
 // idle or waits for mail goes on with the message. Any other run reads it when
 // it checks its mail or, without mail tools, when it has an answer. The default
-// of from is DefaultName; a path is refused,
-// since it names a run. The error is ErrUnknownTree, ErrUnknownRun,
-// ErrNotStarted, ErrEnded, ErrCancelled or ErrNoMail if the run will not read
-// the message, and ErrInvalidMessage for a message that cannot be sent.
+// of from is DefaultName; a path is refused, since it names a run. The error is
+// ErrUnknownTree, ErrUnknownRun, ErrNotStarted, ErrEnded, ErrCancelled or
+// ErrNoMail if the run will not read the message, and ErrInvalidMessage for a
+// message that cannot be sent.
 func (c *Client) Send(ctx context.Context, tree subjects.Tree, path subjects.Path, from, text string) error {
 	m := run.Mail{From: cmp.Or(from, DefaultName), Text: text}
 	if err := validateMail(m); err != nil {
@@ -56,7 +56,7 @@ func checkReadsMail(ctx context.Context, c *Client, r subjects.Run) error {
 		tools, err = hasTools(ctx, c, r.Agent)
 	}
 	if err == nil && !tools {
-		err = fmt.Errorf("%s: %w: %s calls no agents and has no mail tools", describe(r), ErrNoMail, r.Agent)
+		err = fmt.Errorf("%s: %w: %s has no tools", describe(r), ErrNoMail, r.Agent)
 	}
 	return err
 }
@@ -73,11 +73,13 @@ func hasTools(ctx context.Context, c *Client, agent subjects.Agent) (bool, error
 		return true, err
 	}
 	var card struct {
-		SubAgents []string `json:"sub_agents"`
-		Style     []string `json:"style"`
+		SubAgents []string          `json:"sub_agents"`
+		Style     []string          `json:"style"`
+		Tools     []json.RawMessage `json:"tools"`
+		Servers   []string          `json:"mcp_servers"`
 	}
 	calls := json.Unmarshal(value, &card) == nil && slices.Equal(card.Style, []string{"call"})
-	return !calls || len(card.SubAgents) > 0, nil
+	return !calls || len(card.SubAgents)+len(card.Tools)+len(card.Servers) > 0, nil
 }
 
 // validateMail reports a message that a run would not read as a person's text.

@@ -223,3 +223,30 @@ func TestSendErrors(t *testing.T) {
 		}
 	})
 }
+
+// TestSendInTheFirstTurn: a run in its first turn reads no mail if its agent has
+// no tools. Each kind of tool is one: sub-agents, tools and MCP servers.
+func TestSendInTheFirstTurn(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		h.startWorker()
+		tree := h.submit("slow", "x", "")
+		time.Sleep(time.Second)
+		dir, err := h.conn.Directory(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for offered, want := range map[string]error{
+			``: client.ErrNoMail, `,"sub_agents":["echo"]`: nil, `,"tools":[{"name":"read_file"}]`: nil,
+			`,"mcp_servers":["files"]`: nil,
+		} {
+			card := `{"name":"slow","style":["call"]` + offered + `}`
+			if _, err := dir.Put(t.Context(), "slow", []byte(card)); err != nil {
+				t.Fatal(err)
+			}
+			if err := h.Send(t.Context(), tree, subjects.Root, "", "hello"); !errors.Is(err, want) {
+				t.Errorf("the card %s: got %v, want %v", card, err, want)
+			}
+		}
+	})
+}

@@ -28,7 +28,9 @@ type SupervisionMode string
 // The modes.
 const (
 	Unsupervised SupervisionMode = "unsupervised"
-	Supervised   SupervisionMode = "supervised"
+	// Supervised does not carry a turn out if the supervisor decides to
+	// pause.
+	Supervised SupervisionMode = "supervised"
 	// SupervisedHuman holds a turn for a person if the supervisor decides
 	// to pause.
 	SupervisedHuman SupervisionMode = "human"

@@ -2,9 +2,9 @@ package run
 
 import "time"
 
-// Effect is work that a state owes. The set is closed. Every effect follows
-// from the run's messages alone. So its writes are the same for every worker,
-// and a second worker that carries it out stores nothing new.
+// Effect is work that a state owes. The set is closed. An effect follows from
+// the run's messages alone. Its result may not: two workers may get two answers
+// of a model. A fence makes the first one count.
 //
 //sumtype:decl
 type Effect interface{ effect() }
@@ -64,6 +64,7 @@ type Child struct {
 // CancelBelow writes the cancel messages of the children and forks of a run
 // that has ended.
 type CancelBelow struct {
+	// Below are the awaited children, and the forks that have not ended.
 	Below []Fork
 	End   End
 }

@@ -193,8 +193,8 @@ type Outcome struct {
 	Retries int `json:"retries,omitzero"`
 
 	// CancelsSeen is the sequence of the newest cancel message that the
-	// worker knew. For a completed run it is the newest one when the model
-	// was asked.
+	// worker knew. For a completed run it is the newest one when the worker
+	// last asked the model or the tool, and 0 if it has asked neither.
 	CancelsSeen uint64 `json:"tombs,omitzero"`
 }
 

@@ -7,15 +7,15 @@ import (
 )
 
 // ServerTask is a call that the tool's server goes on with after it has
-// answered. A timer polls it, so that no worker waits.
+// answered. A worker polls it when a timer fires, so that no worker waits.
 type ServerTask struct {
 	// ID is the server's name for the task.
 	ID string `json:"id"`
 	// Poll is the pause between two polls that the server asks for, 0 if it
 	// asks for none.
 	Poll time.Duration `json:"poll_ns,omitzero"`
-	// TTL is the time for which the server keeps the task, from its
-	// beginning. 0 is no bound.
+	// TTL is the time for which the server keeps the task. The worker counts
+	// it from the first entry about the task. 0 is no bound.
 	TTL time.Duration `json:"ttl_ns,omitzero"`
 }
 
@@ -26,8 +26,8 @@ type AwaitedTask struct {
 	Since time.Time
 	// Until is the time at which the run times out.
 	Until time.Time
-	// Answered has the keys of the task's questions to which the run has a
-	// person's answers. The server uses a key once.
+	// Answered has the keys of the task's questions that a person has
+	// answered or declined. The server uses a key once.
 	Answered []string
 	// Filled is the form of the task with a person's answers that the
 	// server may not have yet. It is nil if the server has all answers.
@@ -41,8 +41,9 @@ const (
 	maxPollPause = time.Minute
 )
 
-// NextPoll returns the time of the next poll. The pause grows with the age of
-// the task: it is a tenth of it, and never shorter than the server wishes.
+// NextPoll returns the time of the next poll. The pause is a tenth of the
+// task's age, from a second to a minute. It is longer if the server asks for
+// more.
 func (t ServerTask) NextPoll(since, now time.Time) time.Time {
 	grown := min(now.Sub(since)/10, maxPollPause)
 	return now.Add(max(grown, minPollPause, t.Poll))

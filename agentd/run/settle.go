@@ -46,7 +46,8 @@ const (
 	SettleDecline SettleAs = "decline"
 )
 
-// FillsForm reports whether the decision is about a form. No other one is.
+// FillsForm reports whether the decision is about a form: its answers, or that
+// there are none.
 func (a SettleAs) FillsForm() bool { return a == SettleAnswer || a == SettleDecline }
 
 // Settlement is a person's decision about a held tool run. It is the body of a
@@ -57,7 +58,7 @@ type Settlement struct {
 	Attempt string   `json:"attempt,omitzero"`
 	As      SettleAs `json:"as"`
 	// Text is the result of the call for SettleDone, and the reason for
-	// SettleFail. The run's model, or the caller of the run, reads it.
+	// SettleFail. The model that called the tool reads it.
 	Text string `json:"text,omitzero"`
 	// Answers are JSON objects, by the keys of the form's questions, for
 	// SettleAnswer.
@@ -80,9 +81,9 @@ func DecodeSettlement(b []byte) (Settlement, error) {
 	return Settlement{}, fmt.Errorf("settlement: as must be done, again, fail, answer or decline, got %q", d.As)
 }
 
-// holdTool folds the entry by which a tool run waits for a person. An attempt
-// is over if the tool asked for input in it. It is not if a task asks: the task
-// goes on after the answers. A task that may have taken effect is over.
+// holdTool folds the entry by which a tool run waits for a person. A call that
+// asks for input ends its attempt. A task that asks goes on after the answers.
+// A task that may have taken effect is over, and leaves the state.
 func holdTool(s State, e ToolHeld) (State, error) {
 	before := s.Phase
 	s, err := s.append(e.Meta, e.Entry)
@@ -91,7 +92,7 @@ func holdTool(s State, e ToolHeld) (State, error) {
 	}
 	form := e.Entry.Form
 	if before != Ready && before != Polling || s.Input.Tool == nil || s.Attempt == nil && form == nil {
-		return s, fmt.Errorf("%w: log message %d holds a run that has no attempt at a tool", ErrCorrupt, e.Seq)
+		return s, fmt.Errorf("%w: log message %d holds a %s run that has no attempt at a tool", ErrCorrupt, e.Seq, before)
 	}
 	s.Hold = &HeldTool{Since: e.Time, Until: e.Entry.Until, Why: e.Entry.End.Text, Form: form}
 	switch {

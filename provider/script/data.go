@@ -19,12 +19,13 @@ type templateData struct {
 	Results       []result
 	AllResults    []result
 
-	// Item and Index are set only for the templates of a call.
+	// Item and Index are those of the templates of a call with each or
+	// repeat.
 	Item  any
 	Index int
 }
 
-// result is the answer to a call of an earlier turn.
+// result is the result of a call of an earlier turn.
 type result struct {
 	Content string
 	IsError bool

@@ -15,8 +15,8 @@ const (
 	// gatherTime collects the changes of a tree before a write, so that a
 	// watcher of a wide tree gets few parts.
 	gatherTime = 50 * time.Millisecond
-	// beatInterval is the time between two comments on a quiet stream. A
-	// proxy ends a connection that is silent for long.
+	// beatInterval is the time between two comments on a stream. A proxy
+	// ends a connection that is silent for long.
 	beatInterval = 15 * time.Second
 	// firstTime bounds the wait for the first look at a tree: until then the
 	// answer may be an error. A tree that is not found is an error.
@@ -31,7 +31,8 @@ const (
 // events streams the changes of a tree as server-sent events, until the tree
 // has ended: "run" has the line of a run that has changed, without an id, and
 // "event" an event of a stored message, with an id. After Last-Event-ID only
-// later events come, and the lines of all runs. "end" is the last.
+// later events come, and the lines of all runs. The last is "end", or "problem"
+// with an error. A server that drains sends neither.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	if err := s.admitWatcher(); err != nil {
 		return err
@@ -92,8 +93,9 @@ func (s *Server) admitWatcher() error {
 	return nil
 }
 
-// begun waits until a feed has the whole of its tree. It returns the error of a
-// tree that cannot be followed.
+// begun waits until a feed has the whole of its tree, for firstTime at most. It
+// returns the error of a tree that cannot be followed, or of a server that
+// drains.
 func (s *Server) begun(r *http.Request, f *feed) error {
 	late := time.NewTimer(firstTime)
 	defer late.Stop()

@@ -176,7 +176,7 @@ func TestPageSteers(t *testing.T) {
 	b.click("Send mail")
 	b.keys("hello")
 	b.click("Send")
-	b.sees("gate calls no agents and has no mail tools")
+	b.sees("gate has no tools")
 	b.click("Interrupt")
 	b.sees("is idle until it gets mail")
 	b.click("Interrupt")
