@@ -87,8 +87,8 @@ func (h *harness) checkUnderWrongClock(by time.Duration, later bool) {
 func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
 	t.Parallel()
 	thorough(t)
-	const allowed = 70 * time.Minute
-	for _, by := range []time.Duration{-time.Hour, 5 * time.Minute, 2 * time.Hour} {
+	const allowed = 10 * time.Minute
+	for _, by := range []time.Duration{-8 * time.Minute, time.Minute, 20 * time.Minute} {
 		t.Run(by.String(), func(t *testing.T) {
 			t.Parallel()
 			withHarness(t, func(h *harness) {
@@ -102,12 +102,12 @@ func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
 				r := h.submit("lonely", "go")
 				time.Sleep(20 * time.Second)
 				h.setServerClock(by)
-				o := h.awaitOutcome(r, 4*time.Hour)
-				if o.Kind != run.KindTimeout || o.Error != "timeout after 4200s" {
-					t.Errorf("outcome %s %q, want timeout after 4200s", o.Kind, o.Error)
+				o := h.awaitOutcome(r, time.Hour)
+				if o.Kind != run.KindTimeout || o.Error != "timeout after 600s" {
+					t.Errorf("outcome %s %q, want timeout after 600s", o.Kind, o.Error)
 				}
-				// In a wait of 70 minutes the harness polls
-				// every few seconds.
+				// In a long wait the harness polls every few
+				// seconds.
 				said, took := time.Duration(o.DurationMS)*time.Millisecond, time.Since(from)
 				if (said-allowed).Abs() > time.Second || (took-allowed).Abs() > 10*time.Second {
 					t.Errorf("the root ended after %v, and its outcome says %v; want %v", took, said, allowed)

@@ -92,7 +92,8 @@ func holdTool(s State, e ToolHeld) (State, error) {
 	}
 	form := e.Entry.Form
 	if before != Ready && before != Polling || s.Input.Tool == nil || s.Attempt == nil && form == nil {
-		return s, fmt.Errorf("%w: log message %d holds a %s run that has no attempt at a tool", ErrCorrupt, e.Seq, before)
+		return s, fmt.Errorf("%w: log message %d holds a %s run that has no attempt at a tool",
+			ErrCorrupt, e.Seq, before)
 	}
 	s.Hold = &HeldTool{Since: e.Time, Until: e.Entry.Until, Why: e.Entry.End.Text, Form: form}
 	switch {
