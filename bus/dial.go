@@ -101,6 +101,11 @@ func apiPrefix(of natscontext.Settings) string {
 // dialRetryDelay is the pause between two attempts to connect.
 const dialRetryDelay = time.Second
 
+// closedTries is the number of times in a row that a server may close the
+// connection during the TLS handshake or at its end. A server that is killed
+// does so once. A server that refuses the client's certificate does so always.
+const closedTries = 3
+
 // connect makes a connection that reconnects for ever. It waits until ctx ends
 // for a server that is not reachable yet. It returns an error at once if
 // waiting cannot help. Api is the prefix of the JetStream API.
@@ -109,13 +114,19 @@ func (d Dial) connect(ctx context.Context) (_ *nats.Conn, api string, _ error) {
 		return nil, "", fmt.Errorf("connect: %w", err)
 	}
 	log := cmp.Or(d.Log, slog.New(slog.DiscardHandler))
+	closed := 0
 	for waiting := false; ; waiting = true {
 		where, nc, api, err := d.try(log)
+		if closedInTLS(err) {
+			closed++
+		} else {
+			closed = 0
+		}
 		switch {
 		case err == nil:
 			log.InfoContext(ctx, "connected", slog.String(keyURL, where))
 			return nc, api, nil
-		case !mayComeUp(err):
+		case closed == 0 && !mayComeUp(err), closed == closedTries:
 			return nil, "", fmt.Errorf("connect to %s: %w", where, err)
 		case !waiting:
 			log.WarnContext(ctx, "waiting for the server", slog.String(keyURL, where), slog.Any(keyError, err))

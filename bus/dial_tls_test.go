@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"io"
 	"math/big"
 	"net"
 	"strings"
@@ -131,4 +132,59 @@ func alerted(err error, alert string) bool {
 func untrusted(err error) bool {
 	_, ok := errors.AsType[x509.UnknownAuthorityError](err)
 	return ok
+}
+
+// TestDialServerKilledInTLS: a server that ends while a client connects has
+// closed the connection in the TLS handshake. The client connects to its
+// successor. It gives a server up that closes each connection.
+func TestDialServerKilledInTLS(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	cert, key := ca.leaf("server")
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := natsT(t, &server.Options{TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}, TLSTimeout: 5})
+	connectT(t, Dial{URL: cutT(t, addr, closedTries-1), TLSCA: ca.file})
+	if err := refused(t, Dial{URL: cutT(t, addr, closedTries), TLSCA: ca.file}); !errors.Is(err, nats.ErrTLS) {
+		t.Errorf("a server that closes each connection: got %v, want %v", err, nats.ErrTLS)
+	}
+}
+
+// cutT returns the address of a proxy of a server. The proxy closes the first
+// connections when the client has sent something, and passes all later ones on.
+func cutT(t *testing.T, addr string, cuts int) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for n := 0; ; n++ {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", addr)
+			if err != nil {
+				client.Close()
+				return
+			}
+			go func() {
+				defer client.Close()
+				_, _ = io.Copy(client, server)
+			}()
+			go func() {
+				defer server.Close()
+				if n < cuts {
+					_, _ = client.Read(make([]byte, 1))
+					return
+				}
+				_, _ = io.Copy(server, client)
+			}()
+		}
+	}()
+	return l.Addr().String()
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/nats-io/nats.go"
 )
@@ -174,4 +175,11 @@ func mayComeUp(err error) bool {
 		errTooMany, errAuthTimeout, io.EOF, io.ErrUnexpectedEOF,
 	}
 	return slices.ContainsFunc(passing, func(e error) bool { return errors.Is(err, e) })
+}
+
+// closedInTLS reports whether the server has closed the connection during the
+// TLS handshake or at its end, without a reason.
+func closedInTLS(err error) bool {
+	closed := []error{io.EOF, io.ErrUnexpectedEOF, syscall.EPIPE, syscall.ECONNRESET}
+	return errors.Is(err, nats.ErrTLS) && slices.ContainsFunc(closed, func(e error) bool { return errors.Is(err, e) })
 }
