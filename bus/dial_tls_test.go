@@ -156,7 +156,8 @@ func TestDialServerKilledInTLS(t *testing.T) {
 // connections when the client has sent something, and passes all later ones on.
 func cutT(t *testing.T, addr string, cuts int) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ctx := t.Context()
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func cutT(t *testing.T, addr string, cuts int) string {
 			if err != nil {
 				return
 			}
-			server, err := net.Dial("tcp", addr)
+			server, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 			if err != nil {
 				client.Close()
 				return

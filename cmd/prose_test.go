@@ -28,6 +28,7 @@ const (
 // tab counts 4. Lines with a URL, indented blocks, directives and the output of
 // examples may be wider. It names the files with the most findings.
 func TestProse(t *testing.T) {
+	lints(t)
 	t.Parallel()
 	rules := []struct {
 		name  string
@@ -162,4 +163,13 @@ func (f goFile) comments() (all []commentLine) {
 		}
 	}
 	return all
+}
+
+// lints skips a test of make lint in make test, where it takes a minute of the
+// race detector.
+func lints(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make lint runs it")
+	}
 }

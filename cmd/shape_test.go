@@ -18,6 +18,7 @@ const (
 // TestShape bounds the methods of a type and the parameters of a function in
 // the module's code. Tests and function types are left out.
 func TestShape(t *testing.T) {
+	lints(t)
 	t.Parallel()
 	methods := map[string]int{}
 	for file, f := range goFiles(t) {
