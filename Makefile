@@ -57,9 +57,9 @@ test: ## run the tests with the race detector, but for those that take their tim
 	@echo "packages print as they end; the first ones take a minute to compile" >&2
 	$(GO) run .ci/test.go $(RACE) -short -p 3 -shuffle=on -timeout 20m $(PACKAGES)
 
-# The packages with tests that are skipped with -short. Chaos tests have a line
-# of their own in walks.
-LONG = $(filter-out cmd/internal/chaostest,$(sort $(patsubst %/,%,$(dir \
+# The packages with tests that are skipped with -short, but for those that have
+# a line of their own in walks.
+RACED = $(filter-out cmd/internal/chaostest $(STARTERS),$(sort $(patsubst %/,%,$(dir \
 	$(shell grep -rl --include='*_test.go' 'testing\.Short()' agentd bus client cmd configs internal provider subjects)))))
 
 # The tests of agentd that take random walks, kill a worker at a step, or meet a
@@ -69,10 +69,22 @@ LONG = $(filter-out cmd/internal/chaostest,$(sort $(patsubst %/,%,$(dir \
 # the two tests of large bodies never do.
 THOROUGH = Test(LargeBodies|HostileLargeBodies|ReferencesOnReplicas|CrashAnywhere|ZombieAnywhere|BudgetAfterACrash|DecisionsSurviveCrashes|ReplyAndCallShareOneSlot|MailTakenOnce|SimWorkersDie)$$
 
+# Tests that start programs, or compile, and do little themselves: the race
+# detector would see nothing of the programs, and the tests would take twice as
+# long.
+STARTERS = cmd cmd/internal/bench
+
+# The other ones take five times as long with the race detector, so half of them
+# run with it. The id of the commit decides which half. make walks PARTS=1 runs
+# all of them with it.
+PARTS ?= 2
+PART  ?= $(shell printf %d 0x0$$(git rev-parse HEAD 2>/dev/null | cut -c1-7))
+
 .PHONY: walks
 walks: ## run the tests that take their time, kill real processes, kill a worker at each of its steps, and take WALKS (25) random walks of whole workers
-	$(GO) test $(RACE) ./cmd/internal/chaostest -count=1
-	$(GO) run .ci/test.go $(RACE) -p 4 -timeout 25m -run "$$(.ci/long $(LONG))" $(LONG:%=./%)
+	$(GO) test ./cmd/internal/chaostest -count=1
+	$(GO) run .ci/test.go $(RACE) -p 4 -timeout 25m -run "$$(PART=$(PART) PARTS=$(PARTS) .ci/long $(RACED))" $(RACED:%=./%)
+	$(GO) run .ci/test.go -p 4 -timeout 25m -run "$$(.ci/long $(RACED) $(STARTERS))" -skip "$$(PART=$(PART) PARTS=$(PARTS) .ci/long $(RACED))" $(RACED:%=./%) $(STARTERS:%=./%)
 	$(GO) test ./agentd -count=1 -timeout 25m -run '$(THOROUGH)' -rapid.checks=$(WALKS)
 
 .PHONY: check

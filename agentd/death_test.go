@@ -150,6 +150,7 @@ func (h *harness) storeDead(n int) {
 // of them gone within seconds, and gives back what they had in hand.
 func TestManyDeaths(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		const dead = 300
 		h.agents = []configs.Agent{define("leaf", nil)}
@@ -174,6 +175,7 @@ func TestManyDeaths(t *testing.T) {
 // step of the clock. After that they cost nothing.
 func TestDeadOfTheDay(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		const dead = 300
 		h.agents = []configs.Agent{define("leaf", nil)}

@@ -242,6 +242,7 @@ func TestToolTaskTakesNoSlot(t *testing.T) {
 // first, and grows with the age of the task up to a minute.
 func TestToolTaskPauses(t *testing.T) {
 	t.Parallel()
+	thorough(t)
 	k := newTasker(t)
 	withHarness(t, func(h *harness) {
 		k.poll = func(int) string { return working }

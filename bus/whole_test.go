@@ -15,6 +15,9 @@ import (
 // once returns the same messages as a scan. A tenth of the runs have several
 // entries on their logs. Large bodies make a part that one read does not bring.
 func TestReadWhole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	root := c.Space().Run(agentT(t, "a"), treeT(t, "T"), subjects.Root)
 	write := func(subject string, bytes int) {

@@ -114,6 +114,9 @@ func TestSlowImport(t *testing.T) {
 // prefix and other partitions, and into the bus that it came from. It has large
 // bodies and artifacts. The workers do nothing for imported messages.
 func TestRoundTrip(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	withHarness(t, func(h *harness) {
 		t := h.t
 		h.timeout = time.Minute
