@@ -65,8 +65,8 @@ RACED = $(filter-out cmd/internal/chaostest $(STARTERS),$(sort $(patsubst %/,%,$
 # The tests of agentd that take random walks, kill a worker at a step, or meet a
 # race by chance. With -rapid.checks they leave out no step. They run without the
 # race detector, with which they take four times as long. A part of each runs
-# with it before: in make test, or with the tests that are skipped there. Only
-# the two tests of large bodies never do.
+# with it before: in make test, or with PARTS below. Only the two tests of large
+# bodies never do.
 THOROUGH = Test(LargeBodies|HostileLargeBodies|ReferencesOnReplicas|CrashAnywhere|ZombieAnywhere|BudgetAfterACrash|DecisionsSurviveCrashes|ReplyAndCallShareOneSlot|MailTakenOnce|SimWorkersDie)$$
 
 # Tests that start programs, or compile, and do little themselves: the race
