@@ -57,8 +57,6 @@ func TestSoak(t *testing.T) {
 	s.keep = min(s.length/4, 5*time.Minute)
 	duration(t, soakKeepEnv, &s.keep)
 	s.every = max(s.length/120, 500*time.Millisecond)
-	// The scheduler of a child prints its goroutines.
-	t.Setenv("GODEBUG", fmt.Sprintf("schedtrace=%d,scheddetail=1", s.every.Milliseconds()))
 	s.start(t)
 	s.run(t)
 	if wrong := slices.Concat(s.load.wrong, s.large.wrong); len(wrong) > 0 {
@@ -92,7 +90,10 @@ func duration(t *testing.T, name string, to *time.Duration) {
 // start starts the server and the workers.
 func (s *soak) start(t *testing.T) {
 	t.Helper()
-	h, worker := newFleet(t, binaries(t), t.TempDir(), 200*time.Millisecond)
+	programs := binaries(t)
+	// The scheduler of a child prints its goroutines.
+	t.Setenv("GODEBUG", fmt.Sprintf("schedtrace=%d,scheddetail=1", s.every.Milliseconds()))
+	h, worker := newFleet(t, programs, t.TempDir(), 200*time.Millisecond)
 	s.harness = h
 	h.name, h.log.traces = "soak", newSchedulerTraces()
 	worker.agents = writeAgents(t)
