@@ -79,7 +79,15 @@ func (r *loadedRun) handle(ctx context.Context, batch []*trigger) error {
 		return nil
 	}
 	r.sayBegun(ctx, batch)
-	if err := r.settleAndRead(ctx, batch); err != nil {
+	known := r.state.Seq > 0
+	err := r.settleAndRead(ctx, batch)
+	if known && errors.Is(err, run.ErrCorrupt) {
+		// The messages that were read before may have been removed
+		// since, and the run may have begun anew.
+		*r = loadedRun{w: r.w, run: r.run}
+		err = r.settleAndRead(ctx, batch)
+	}
+	if err != nil {
 		r.readFailed(ctx, batch, err)
 		return err
 	}
@@ -145,7 +153,7 @@ func (r *loadedRun) readFailed(ctx context.Context, batch []*trigger, failed err
 		err := failed
 		switch {
 		case errors.Is(err, run.ErrRemoved):
-			err = failRemoved(ctx, r.w, t, err)
+			err = failRemoved(ctx, r.w, t.at.Run, t.Seq, err)
 		case errors.Is(err, run.ErrCorrupt):
 			err = r.w.failPoisoned(ctx, t, err.Error())
 		case t.at.Kind == subjects.Cancel && t.Count > r.w.cfg.Poison:

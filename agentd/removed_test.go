@@ -93,3 +93,66 @@ func TestRemovedChild(t *testing.T) {
 		}
 	})
 }
+
+// TestRemovedWhileKnown: all messages of a waiting tree are removed while a
+// worker has the root in memory, and another worker begins it anew. The first
+// worker reads all of the root when it gets the next message. The stream begins
+// with a message of another tree, so no worker notices the removal.
+func TestRemovedWhileKnown(t *testing.T) {
+	t.Parallel()
+	withPartitions(t, 1, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil), define("other", nil)}
+		h.models["lead"] = turns(calls(call("leaf", "1")), joinsResults)
+		h.models["leaf"] = delayed(10*time.Second, repeats)
+		h.models["other"] = delayed(5*time.Second, repeats)
+		lead, leaf, other := h.agents[0], h.agents[1], h.agents[2]
+		log, lines := storyLog(slog.LevelError)
+		h.startWorker("w1", workerOptions{
+			agents: []configs.Agent{lead, other}, Config: agentd.Config{Log: log, Slots: 1},
+		})
+		h.startWorker("w2", workerOptions{agents: []configs.Agent{leaf}})
+		h.submit("other", "y")
+		h.awaitRequests("other", 1)
+		time.Sleep(10 * time.Second)
+		root := h.submit("lead", "x")
+		h.awaitRequests("leaf", 1)
+		// The only slot of w1 is taken, so another worker gets the call.
+		h.submit("other", "z")
+		h.awaitRequests("other", 2)
+		h.purge(root.Space.TreeOf(root.Tree))
+		third := h.startWorker("w3", workerOptions{agents: []configs.Agent{lead}})
+		h.submitTo(root, "x")
+		called := h.child(root, "leaf", 0).Call()
+		h.eventually("a call of the leaf", func() bool { return len(h.readAll(called)) > 0 })
+		third.drain()
+		h.expectCompleted(root, "c0=1")
+		if got := strings.Join(lines(), "\n"); got != "" {
+			t.Errorf("errors are logged:\n%s", got)
+		}
+	})
+}
+
+// TestBegunAnewAmongRemains: the call of a root is removed, and its submission
+// comes again. The tree has a log from before, so it does not begin anew.
+func TestBegunAnewAmongRemains(t *testing.T) {
+	t.Parallel()
+	withPartitions(t, 1, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
+		h.models["lead"] = turns(calls(call("leaf", "1")), joinsResults)
+		h.models["leaf"] = delayed(5*time.Minute, repeats)
+		first := h.startWorker("w1", workerOptions{})
+		root := h.submit("lead", "x")
+		h.awaitRequests("leaf", 1)
+		// The submission is not acknowledged yet: its root has no timer.
+		first.kill()
+		h.purge(root.Call())
+		h.startWorker("w2", workerOptions{})
+		o := h.awaitOutcome(root, time.Minute)
+		if o.Kind != run.KindError || !strings.HasPrefix(o.Error, "lost by removal: ") {
+			t.Errorf("outcome %s %q, want an error: lost by removal", o.Kind, o.Error)
+		}
+		if n := len(h.requests("lead")); n != 1 {
+			t.Errorf("the root's model was asked %d times, want 1", n)
+		}
+	})
+}

@@ -81,6 +81,16 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (late bool, _ err
 	if refusal != nil {
 		return false, w.refuseSubmission(ctx, r, *refusal)
 	}
+	// A submission comes again until its root has a timer.
+	if d.Count > 1 {
+		err := checkNotRemoved(ctx, w, r)
+		if errors.Is(err, run.ErrRemoved) {
+			return false, failRemoved(ctx, w, r, d.Seq, err)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
 	timeout := rootTimeout(w, cmp.Or(asked, c.timeout()))
 	if age := w.conn.MaxAge(); age > 0 && age < bus.AgeFor(timeout) {
 		right := (age - age/5).Truncate(time.Second).Seconds()
