@@ -537,6 +537,7 @@ func TestSilentServer(t *testing.T) {
 	s, gate := newGatedScreen(t)
 	s.submit("lead", "t1")
 	s.shows("waits for r-1-0 (slow)")
+	s.shows("  up ")
 	now := time.Now()
 	at := func(d time.Duration) string {
 		next, _ := s.m.Update(second(now.Add(d)))
