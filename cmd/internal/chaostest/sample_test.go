@@ -31,9 +31,7 @@ type sample struct {
 type processes struct{ goroutines, resident, files float64 }
 
 // A quantity is a figure of a sample that has to level off. It may still grow
-// by slack, and by a fifth. Each large task adds some 40 MiB to a fresh server,
-// until its collector has run a few times. In a soak of half a minute that takes
-// until the end: the server grew from 74 to 122 MiB at most.
+// by slack, and by a fifth.
 type quantity struct {
 	name  string
 	of    func(sample) float64
@@ -52,7 +50,7 @@ var quantities = []quantity{
 	{"consumers", func(s sample) float64 { return s.consumers }, 1, 1},
 	{"timers", func(s sample) float64 { return s.timers }, 50, 1},
 	{"server goroutines", func(s sample) float64 { return s.server.goroutines }, 20, 1},
-	{"server RSS MiB", func(s sample) float64 { return s.server.resident }, 64 * mib, mib},
+	{"server RSS MiB", func(s sample) float64 { return s.server.resident }, 32 * mib, mib},
 	{"server files", func(s sample) float64 { return s.server.files }, 10, 1},
 	{"worker goroutines", func(s sample) float64 { return s.workers.goroutines }, 60, 1},
 	{"worker RSS MiB", func(s sample) float64 { return s.workers.resident }, 48 * mib, mib},

@@ -28,6 +28,10 @@ const (
 	// the bus keeps as an object.
 	soakLarge = 20
 	largeTask = 3 << 19
+	// soakWarm is the number of large tasks before the first sample. Their
+	// trees are numbered from soakWarmID on.
+	soakWarm   = 6
+	soakWarmID = 90000
 	// latenessOfAge is the time after its age that a message may be kept.
 	latenessOfAge = 15 * time.Second
 )
@@ -118,6 +122,11 @@ func (s *soak) ended() int64 { return s.load.ended.Load() + s.large.ended.Load()
 // returns when all trees have ended.
 func (s *soak) run(t *testing.T) {
 	t.Helper()
+	// Each large task adds some 40 MiB to a fresh server, until its collector
+	// has run a few times. In half a minute that would take until the end.
+	for i := range soakWarm {
+		s.large.tree(t.Context(), soakWarmID+i)
+	}
 	ctx, over := context.WithTimeout(t.Context(), s.length)
 	defer over()
 	var trees, sampler sync.WaitGroup
