@@ -165,7 +165,7 @@ func (q *runQueue) handleAll(ctx context.Context) {
 	}
 	for batch := q.next(ctx, h); len(batch) > 0; batch = q.next(ctx, h) {
 		if err := h.handle(ctx, batch); err != nil {
-			*h = loadedRun{w: q.w, run: q.run}
+			h.forget()
 		}
 	}
 }

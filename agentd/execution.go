@@ -84,7 +84,7 @@ func (r *loadedRun) handle(ctx context.Context, batch []*trigger) error {
 	if known && errors.Is(err, run.ErrCorrupt) {
 		// The messages that were read before may have been removed
 		// since, and the run may have begun anew.
-		*r = loadedRun{w: r.w, run: r.run}
+		r.forget()
 		err = r.settleAndRead(ctx, batch)
 	}
 	if err != nil {

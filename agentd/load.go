@@ -78,13 +78,17 @@ func (r *loadedRun) onPresentClock(t time.Time) time.Time {
 // of. A message that names such a time carries it (bus.Message.Dated).
 func (r *loadedRun) dated() time.Time { return r.clock().Now().Add(r.stepped - r.clock().Stepped()) }
 
+// forget drops everything that was read of the run. The next read reads the
+// whole run.
+func (r *loadedRun) forget() { *r = loadedRun{w: r.w, run: r.run} }
+
 // forgetOldTimes drops everything that was read of the run if the stream's
 // clock was set after the read. The next read reads the whole run, in times of
 // the present clock.
 func (r *loadedRun) forgetOldTimes() {
 	stepped := r.clock().Stepped()
 	if stepped != r.stepped && r.state.Seq > 0 {
-		*r = loadedRun{w: r.w, run: r.run}
+		r.forget()
 	}
 	r.stepped = stepped
 }

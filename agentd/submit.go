@@ -74,22 +74,15 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (late bool, _ err
 	if invalid != nil {
 		return false, w.refuseSubmission(ctx, r, run.Failure(run.KindError, "submission refused: %v", invalid))
 	}
-	c, refusal, err := w.checkRoot(ctx, r)
+	c, refusal, err := w.checkRoot(ctx, r, d.Count > 1)
+	if errors.Is(err, run.ErrRemoved) {
+		return false, failRemoved(ctx, w, r, d.Seq, err)
+	}
 	if err != nil {
 		return false, err
 	}
 	if refusal != nil {
 		return false, w.refuseSubmission(ctx, r, *refusal)
-	}
-	// A submission comes again until its root has a timer.
-	if d.Count > 1 {
-		err := checkNotRemoved(ctx, w, r)
-		if errors.Is(err, run.ErrRemoved) {
-			return false, failRemoved(ctx, w, r, d.Seq, err)
-		}
-		if err != nil {
-			return false, err
-		}
 	}
 	timeout := rootTimeout(w, cmp.Or(asked, c.timeout()))
 	if age := w.conn.MaxAge(); age > 0 && age < bus.AgeFor(timeout) {
@@ -222,8 +215,10 @@ func submittedTimeout(d *bus.Delivery) (time.Duration, error) {
 
 // checkRoot returns the card of a root's agent, and the outcome of a root that
 // cannot be called. The outcome is nil if the root can be called: a worker
-// serves its agent, and no other agent's tree has its id.
-func (w *Worker) checkRoot(ctx context.Context, r subjects.Run) (Card, *run.Outcome, error) {
+// serves its agent, and no other agent's tree has its id. Again says that the
+// submission was delivered before: then the error wraps run.ErrRemoved if the
+// root was called and its call was removed.
+func (w *Worker) checkRoot(ctx context.Context, r subjects.Run, again bool) (Card, *run.Outcome, error) {
 	c, ok, err := w.directory.find(ctx, r.Agent.String())
 	if err != nil {
 		return c, nil, err
@@ -240,6 +235,9 @@ func (w *Worker) checkRoot(ctx context.Context, r subjects.Run) (Card, *run.Outc
 			taken := fmt.Sprintf("submission refused: id %s is that of another agent's tree", r.Tree)
 			return c, new(run.Failure(run.KindError, "%s", taken)), nil
 		}
+	}
+	if again && len(roots) == 0 {
+		return c, nil, checkNotRemoved(ctx, w, r)
 	}
 	return c, nil, nil
 }
