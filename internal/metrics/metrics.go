@@ -59,16 +59,16 @@ type Worker struct {
 	agents, models *names
 	prices         price.Table
 
-	runs, trees, tools    *prometheus.CounterVec
-	runTime, firstTakeUp  *prometheus.HistogramVec
-	turns, tokens, asked  *prometheus.CounterVec
-	cost                  *prometheus.CounterVec
-	requestTime, gateWait *prometheus.HistogramVec
-	redeliveries          *prometheus.CounterVec
-	takeovers             *prometheus.CounterVec
-	refused               *prometheus.CounterVec
+	runs, trees, tools    *series[prometheus.Counter]
+	runTime, firstTakeUp  *series[prometheus.Observer]
+	turns, tokens, asked  *series[prometheus.Counter]
+	cost                  *series[prometheus.Counter]
+	requestTime, gateWait *series[prometheus.Observer]
+	redeliveries          *series[prometheus.Counter]
+	takeovers             *series[prometheus.Counter]
+	refused               *series[prometheus.Counter]
 	deadLetters           prometheus.Counter
-	roundTrip             *prometheus.HistogramVec
+	roundTrip             *series[prometheus.Observer]
 	load                  *loadCollector
 }
 
@@ -76,15 +76,16 @@ type Worker struct {
 // prices there is no metric of cost.
 func NewWorker(version string, prices price.Table) *Worker {
 	r := prometheus.NewRegistry()
-	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+	counters := func(name, help string, labels ...string) *series[prometheus.Counter] {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		r.MustRegister(c)
-		return c
+		return newSeries(c.WithLabelValues, len(labels))
 	}
-	histograms := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	histograms := func(name, help string, buckets []float64, label string) *series[prometheus.Observer] {
+		h := prometheus.NewHistogramVec(
+			prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{label})
 		r.MustRegister(h)
-		return h
+		return newSeries(h.WithLabelValues, 1)
 	}
 	w := &Worker{
 		registry: r, agents: newNames(MaxAgents), models: newNames(MaxModels), prices: prices,
@@ -162,13 +163,13 @@ func (w *Worker) Ended(o run.Outcome) {
 		outcome = string(o.Kind)
 	}
 	if o.Tool != "" {
-		w.tools.WithLabelValues(agent, outcome).Inc()
+		w.tools.with(values{agent, outcome}).Inc()
 		return
 	}
-	w.runs.WithLabelValues(agent, outcome).Inc()
-	w.runTime.WithLabelValues(agent).Observe(float64(o.DurationMS) / 1000)
+	w.runs.with(values{agent, outcome}).Inc()
+	w.runTime.with(values{agent}).Observe(float64(o.DurationMS) / 1000)
 	if o.Path == rootPath {
-		w.trees.WithLabelValues(agent, outcome).Inc()
+		w.trees.with(values{agent, outcome}).Inc()
 	}
 }
 
@@ -179,7 +180,7 @@ const rootPath = "r"
 // model.
 func (w *Worker) TakenUp(agent string, after time.Duration) {
 	if w != nil {
-		w.firstTakeUp.WithLabelValues(w.agents.label(agent)).Observe(max(0, after.Seconds()))
+		w.firstTakeUp.with(values{w.agents.label(agent)}).Observe(max(0, after.Seconds()))
 	}
 }
 
@@ -209,7 +210,7 @@ func (w *Worker) Asked(r Request) {
 		return
 	}
 	model := w.models.label(r.Model)
-	w.requestTime.WithLabelValues(model).Observe(r.Took.Seconds())
+	w.requestTime.with(values{model}).Observe(r.Took.Seconds())
 	if r.Err != nil {
 		result := resultError
 		if failed, ok := errors.AsType[*provider.Error](r.Err); ok {
@@ -218,18 +219,16 @@ func (w *Worker) Asked(r Request) {
 		if r.Aborted {
 			result = resultAborted
 		}
-		w.asked.WithLabelValues(model, result).Inc()
+		w.asked.with(values{model, result}).Inc()
 		return
 	}
-	w.asked.WithLabelValues(model, resultAnswered).Inc()
-	w.turns.WithLabelValues(w.agents.label(r.Agent)).Inc()
-	for kind, n := range map[string]int{
-		"input": r.Answer.InputTokens, "output": r.Answer.OutputTokens, "cached": r.Answer.CachedTokens,
-	} {
-		w.tokens.WithLabelValues(model, kind).Add(float64(max(0, n)))
-	}
+	w.asked.with(values{model, resultAnswered}).Inc()
+	w.turns.with(values{w.agents.label(r.Agent)}).Inc()
+	w.tokens.with(values{model, "input"}).Add(float64(max(0, r.Answer.InputTokens)))
+	w.tokens.with(values{model, "output"}).Add(float64(max(0, r.Answer.OutputTokens)))
+	w.tokens.with(values{model, "cached"}).Add(float64(max(0, r.Answer.CachedTokens)))
 	if c := w.prices.Cost(map[string]provider.Usage{r.Model: r.Answer.Usage}); c.Priced {
-		w.cost.WithLabelValues(model, c.Currency).Add(c.Units())
+		w.cost.with(values{model, c.Currency}).Add(c.Units())
 	}
 }
 
@@ -237,14 +236,14 @@ func (w *Worker) Asked(r Request) {
 // model.
 func (w *Worker) Gated(model string, waited time.Duration) {
 	if w != nil {
-		w.gateWait.WithLabelValues(w.models.label(model)).Observe(waited.Seconds())
+		w.gateWait.with(values{w.models.label(model)}).Observe(waited.Seconds())
 	}
 }
 
 // Delivered counts a message to an agent, given the number of its deliveries.
 func (w *Worker) Delivered(agent string, deliveries int) {
 	if w != nil && deliveries > 1 {
-		w.redeliveries.WithLabelValues(w.agents.label(agent)).Inc()
+		w.redeliveries.with(values{w.agents.label(agent)}).Inc()
 	}
 }
 
@@ -255,7 +254,7 @@ const CauseLost = "lost"
 // TookOver counts a turn of another worker that this one goes on with.
 func (w *Worker) TookOver(cause string) {
 	if w != nil {
-		w.takeovers.WithLabelValues(cause).Inc()
+		w.takeovers.with(values{cause}).Inc()
 	}
 }
 
@@ -271,12 +270,12 @@ func (w *Worker) Exchanged(x bus.Exchange) {
 	if w == nil {
 		return
 	}
-	w.roundTrip.WithLabelValues(string(x.Op)).Observe(x.Took.Seconds())
+	w.roundTrip.with(values{string(x.Op)}).Observe(x.Took.Seconds())
 	if x.Refused {
 		to := "stream"
 		if strings.Contains(x.Subject, "$KV.") {
 			to = "bucket"
 		}
-		w.refused.WithLabelValues(to).Inc()
+		w.refused.with(values{to}).Inc()
 	}
 }
