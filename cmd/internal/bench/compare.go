@@ -24,15 +24,15 @@ type runner struct {
 
 // compare measures all runners for Config.For each, with k operations at once:
 // a round of one runner, then a round of the next. The first round of each
-// warms up and does not count.
+// warms up and does not count. What a runner measured before is kept.
 func (s *testbed) compare(ctx context.Context, k int, runners ...*runner) error {
 	for _, r := range runners {
-		if err := r.round(ctx, 2*k, k); err != nil {
+		warming := &runner{do: r.do}
+		if err := warming.round(ctx, 2*k, k); err != nil {
 			return err
 		}
-		once := r.wall / 2
+		once := warming.wall / 2
 		r.size = k * int(min(16, max(1, s.cfg.For/8/max(1, once))))
-		r.took, r.wall = nil, 0
 	}
 	end := time.Now().Add(time.Duration(len(runners)) * s.cfg.For)
 	for rounds := 0; rounds < minRounds || time.Now().Before(end); rounds++ {

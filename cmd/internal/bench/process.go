@@ -38,6 +38,8 @@ type processConfig struct {
 	// ExtraAgents is the number of agents that a worker serves beside those
 	// of the workloads.
 	ExtraAgents int `json:"extra_agents,omitzero"`
+	// Only are the agents that a worker serves. Without any it serves all.
+	Only []string `json:"only,omitempty"`
 	// Raw are the groups of raw servers in the process of a worker.
 	Raw []rawServers `json:"raw,omitempty"`
 	// ModelURL is the model behind HTTP; "": the model is in the process of

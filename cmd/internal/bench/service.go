@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -146,17 +147,17 @@ func listen(ctx context.Context) (net.Listener, error) {
 }
 
 // open opens a connection to the bus.
-func (o processConfig) open(ctx context.Context) (*bus.Conn, error) {
+func (o processConfig) open(ctx context.Context, observe func(bus.Exchange)) (*bus.Conn, error) {
 	space, err := subjects.NewSpace(o.Prefix)
 	if err != nil {
 		return nil, err
 	}
-	return bus.Open(ctx, bus.Config{Dial: o.Dial, Space: space, Signers: o.Signers})
+	return bus.Open(ctx, bus.Config{Dial: o.Dial, Space: space, Signers: o.Signers, Observe: observe})
 }
 
 // show serves the page and the HTTP API.
 func (o processConfig) show(ctx context.Context) (service, error) {
-	conn, err := o.open(ctx)
+	conn, err := o.open(ctx, nil)
 	if err != nil {
 		return service{}, err
 	}
@@ -175,15 +176,19 @@ func (o processConfig) show(ctx context.Context) (service, error) {
 
 // work runs a worker, and raw servers beside it.
 func (o processConfig) work(ctx context.Context) (service, error) {
-	conn, err := o.open(ctx)
+	var counted *metrics.Worker
+	var observe func(bus.Exchange)
+	if o.Metrics {
+		counted = metrics.NewWorker("bench", price.Table{})
+		observe = counted.Exchanged
+	}
+	conn, err := o.open(ctx, observe)
 	if err != nil {
 		return service{}, err
 	}
 	model := o.provider()
 	counts := service{wait: func() error { return nil }}
-	var counted *metrics.Worker
-	if o.Metrics {
-		counted = metrics.NewWorker("bench", price.Table{})
+	if counted != nil {
 		if counts, err = serveHTTP(ctx, counted.Handler(slog.New(slog.DiscardHandler))); err != nil {
 			conn.Close()
 			return service{}, err
@@ -195,7 +200,11 @@ func (o processConfig) work(ctx context.Context) (service, error) {
 		Open:    func(string) (provider.Provider, string, error) { return model, "bench", nil },
 	})
 	if err == nil {
-		err = w.Serve(configs.Definitions{Agents: agents("in/bench", o.ExtraAgents)})
+		served := agents("in/bench", o.ExtraAgents)
+		if len(o.Only) > 0 {
+			served = slices.DeleteFunc(served, func(a configs.Agent) bool { return !slices.Contains(o.Only, a.Name) })
+		}
+		err = w.Serve(configs.Definitions{Agents: served})
 	}
 	var raw *busbench.Exchange
 	if err == nil {

@@ -19,6 +19,7 @@ func signed(ctx context.Context, s *testbed) ([]Metric, error) {
 	var leaf, parent, many [2]runner // unsigned, signed
 	for range minRounds {
 		for on := range leaf {
+			leaf[on].do, parent[on].do, many[on].do = s.leaf, s.calls("parent"), s.leaf
 			o := s.workerConfig(false)
 			if on == 1 {
 				o.Signers, err = []string{grant.Signer}, grant.Store(ctx)
@@ -29,13 +30,13 @@ func signed(ctx context.Context, s *testbed) ([]Metric, error) {
 				err = s.replaceWorkers(ctx, 1, o)
 			}
 			if err == nil {
-				err = s.further(ctx, 1, s.leaf, &leaf[on])
+				err = s.compare(ctx, 1, &leaf[on])
 			}
 			if err == nil {
-				err = s.further(ctx, 1, s.calls("parent"), &parent[on])
+				err = s.compare(ctx, 1, &parent[on])
 			}
 			if err == nil {
-				err = s.further(ctx, s.cfg.Slots, s.leaf, &many[on])
+				err = s.compare(ctx, s.cfg.Slots, &many[on])
 			}
 			if err != nil {
 				return nil, errors.Join(err, grant.Remove(ctx))

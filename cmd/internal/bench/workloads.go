@@ -353,11 +353,10 @@ func workers(ctx context.Context, s *testbed) (ms []Metric, err error) {
 			if err := s.startWorkers(ctx, i+1, false); err != nil {
 				return nil, err
 			}
-			r := &runner{do: s.leaf}
-			if err := s.compare(ctx, 2*s.cfg.Slots, r); err != nil {
+			all[i].do = s.leaf
+			if err := s.compare(ctx, 2*s.cfg.Slots, &all[i]); err != nil {
 				return nil, err
 			}
-			all[i].took, all[i].wall = append(all[i].took, r.took...), all[i].wall+r.wall
 		}
 	}
 	for i := range all {
