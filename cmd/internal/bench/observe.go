@@ -22,8 +22,9 @@ const (
 	// latency of its model unless another is configured. The tree takes 6 s.
 	watchedAgent   = "chain12"
 	watchedLatency = 250 * time.Millisecond
-	// pairs is the number of pairs of workers with and without metrics.
-	pairs = 10
+	// pairTime, times Config.For, is the time for pairs of workers with and
+	// without metrics. With 3 s there are ten pairs.
+	pairTime = 25
 	// readInterval is the least time between two reads of a worker's
 	// metrics. They are read while it works, which is half of the time: a
 	// read for each second of work.
@@ -50,7 +51,8 @@ func observe(ctx context.Context, s *testbed) ([]Metric, error) {
 func metricsOnAndOff(ctx context.Context, s *testbed) ([]Metric, error) {
 	var one, many [2]runner // off, on
 	for _, all := range []*[2]runner{&one, &many} {
-		for n := range pairs {
+		end := time.Now().Add(pairTime * s.cfg.For)
+		for n := 0; n < 2 || n%2 == 1 || time.Now().Before(end); n++ {
 			first, second := n%2, 1-n%2
 			if err := s.startPair(ctx, first, all); err != nil {
 				return nil, err
