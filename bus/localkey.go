@@ -106,7 +106,7 @@ func withKey(o *nats.Options, key nkeys.KeyPair) error {
 	if err != nil {
 		return err
 	}
-	return nats.Nkey(public, key.Sign)(o)
+	return nats.Nkey(public, signFunc(key))(o)
 }
 
 // loopback returns the addresses of this machine that a URL means, none for

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"cmp"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -35,7 +36,7 @@ func signerOf(cfg *Config, nc *nats.Conn) *signer {
 	switch {
 	case key != nil:
 		public, err := key.PublicKey()
-		return &signer{func() (string, error) { return public, err }, key.Sign}
+		return &signer{func() (string, error) { return public, err }, signFunc(key)}
 	case nc.Opts.SignatureCB == nil:
 		return nil
 	case nc.Opts.UserJWT != nil:
@@ -45,6 +46,21 @@ func signerOf(cfg *Config, nc *nats.Conn) *signer {
 		}, nc.Opts.SignatureCB}
 	}
 	return &signer{func() (string, error) { return nc.Opts.Nkey, nil }, nc.Opts.SignatureCB}
+}
+
+// signFunc returns a function that signs with a key. KeyPair.Sign makes the
+// private key from its seed each time, which takes as long as to sign.
+func signFunc(key nkeys.KeyPair) func([]byte) ([]byte, error) {
+	seed, err := key.Seed()
+	if err != nil {
+		return key.Sign // which says why it cannot
+	}
+	_, raw, err := nkeys.DecodeSeed(seed)
+	if err != nil {
+		return key.Sign
+	}
+	private := ed25519.NewKeyFromSeed(raw)
+	return func(text []byte) ([]byte, error) { return ed25519.Sign(private, text), nil }
 }
 
 // signature is the header of a signed message: the writer's public key, its
