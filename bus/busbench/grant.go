@@ -2,7 +2,6 @@ package busbench
 
 import (
 	"context"
-	"errors"
 
 	"github.com/nats-io/nkeys"
 
@@ -10,24 +9,23 @@ import (
 	"github.com/axebus/axe/bus/grant"
 )
 
-// Granted is a grant for the key of a connection, which a new account signs.
+// Granted is a grant for a new key, which a new account has signed.
 type Granted struct {
-	// Signer is the public key of the account.
-	Signer string
+	// Signer is the public key of the account, Seed the seed of the key.
+	Signer, Seed string
 
-	conn  *bus.Conn
-	key   string
-	token string
+	conn *bus.Conn
+	key  string
 }
 
-// NewGranted makes a grant for the key that a connection has proven to its
-// server. It is not stored yet.
-func NewGranted(c *bus.Conn) (*Granted, error) {
-	nc, _ := c.NATS()
-	if nc.Opts.Nkey == "" {
-		return nil, errors.New("the connection has no key")
-	}
+// StoreGrant makes a key, and stores a grant for it. A worker that signs with
+// the key may answer for any agent.
+func StoreGrant(ctx context.Context, c *bus.Conn) (*Granted, error) {
 	account, err := nkeys.CreateAccount()
+	if err != nil {
+		return nil, err
+	}
+	user, err := nkeys.CreateUser()
 	if err != nil {
 		return nil, err
 	}
@@ -35,14 +33,28 @@ func NewGranted(c *bus.Conn) (*Granted, error) {
 	if err != nil {
 		return nil, err
 	}
-	token, err := grant.Grant{Key: nc.Opts.Nkey}.Sign(c.Space(), account)
-	return &Granted{signer, c, nc.Opts.Nkey, token}, err
+	key, err := user.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	seed, err := user.Seed()
+	if err != nil {
+		return nil, err
+	}
+	token, err := grant.Grant{Key: key}.Sign(c.Space(), account)
+	if err != nil {
+		return nil, err
+	}
+	_, err = bus.StoreGrant(ctx, c, token)
+	return &Granted{Signer: signer, Seed: string(seed), conn: c, key: key}, err
 }
 
-// Store stores the grant. Workers with the key sign their outcomes from now on.
-func (g *Granted) Store(ctx context.Context) error {
-	_, err := bus.StoreGrant(ctx, g.conn, g.token)
-	return err
+// SignKey is the key of a seed, for bus.Config.SignKey; nil without a seed.
+func SignKey(seed string) (nkeys.KeyPair, error) {
+	if seed == "" {
+		return nil, nil
+	}
+	return nkeys.FromSeed([]byte(seed))
 }
 
 // Remove removes the grant.

@@ -29,6 +29,9 @@ func agents(model string, extra int) []configs.Agent {
 		all = append(all, define(fmt.Sprint("fan", n), fmt.Sprint("call leaf ", n), "leaf"))
 	}
 	all = append(all, define("parent", "call leaf 1", "leaf"))
+	for i := range 2 {
+		all = append(all, define(twin(i), "echo"), define(parentOf(twin(i)), "call "+twin(i)+" 1", twin(i)))
+	}
 	for level := range treeDepth {
 		below := fmt.Sprint("tree", level+1)
 		all = append(all, define(fmt.Sprint("tree", level), fmt.Sprint("call ", below, " ", treeFan), below))

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,9 +23,6 @@ const (
 	// latency of its model unless another is configured. The tree takes 6 s.
 	watchedAgent   = "chain12"
 	watchedLatency = 250 * time.Millisecond
-	// pairTime, times Config.For, is the time for pairs of workers with and
-	// without metrics. With 3 s there are ten pairs.
-	pairTime = 25
 	// readInterval is the least time between two reads of a worker's
 	// metrics. They are read while it works, which is half of the time: a
 	// read for each second of work.
@@ -43,70 +41,25 @@ func observe(ctx context.Context, s *testbed) ([]Metric, error) {
 }
 
 // metricsOnAndOff compares leaves of a worker that counts, and whose metrics
-// are read, with those of one that does not count. Both workers run side by
-// side, and work in turn. Each pair of processes has luck of its own, so there
-// are several, and the one that counts is the first or the second in turn. The
-// leaves that run one at a time come first: a server that had much to do has
-// pairs with more luck than others.
+// are read, with those of one that does not count. The leaves that run one at
+// a time come first: a server that had much to do has pairs of workers that
+// differ more than others.
 func metricsOnAndOff(ctx context.Context, s *testbed) ([]Metric, error) {
-	var one, many [2]runner // off, on
-	for _, all := range []*[2]runner{&one, &many} {
-		end := time.Now().Add(pairTime * s.cfg.For)
-		for n := 0; n < 2 || n%2 == 1 || time.Now().Before(end); n++ {
-			first, second := n%2, 1-n%2
-			if err := s.startPair(ctx, first, all); err != nil {
-				return nil, err
-			}
-			if all == &many {
-				for i, leaf := range all {
-					all[i].do = s.batch(leaf.do)
-				}
-			}
-			if err := s.compare(ctx, 1, &all[first], &all[second]); err != nil {
-				return nil, err
-			}
-		}
+	count := func(o *processConfig) { o.Metrics = true }
+	one, many := &pair{do: s.leafOf}, &pair{do: s.leafOf, size: 2 * s.cfg.Slots}
+	if err := errors.Join(s.comparePairs(ctx, count, one), s.comparePairs(ctx, count, many)); err != nil {
+		return nil, err
 	}
-	cpu := func(r runner) float64 { return r.perRun(r.used.workers.CPU.Seconds()) }
 	return []Metric{
-		duration("a leaf without metrics, p50", one[0].quantile(.5)),
-		duration("with metrics, p50", one[1].quantile(.5)),
-		quotient("latency with metrics, of that without", &one[1], &one[0]).atMost(1.05),
+		duration("a leaf without metrics, p50", one.off.quantile(.5)),
+		duration("with metrics, p50", one.on.quantile(.5)),
+		quotient("latency with metrics, of that without", &one.on, &one.off).atMost(1.05),
 		// The server stops for its disk now and then. A median leaves
 		// those batches out.
-		quotient(fmt.Sprintf("rate of %d at once with metrics, of that without", s.cfg.Slots), &many[0], &many[1]).
+		quotient(fmt.Sprintf("rate of %d at once with metrics, of that without", s.cfg.Slots), &many.off, &many.on).
 			atLeast(.95),
-		ratio("CPU time of the worker with metrics, of that without", cpu(many[1])/cpu(many[0])).atMost(1.05),
+		ratio("CPU time of the worker with metrics, of that without", many.cpu()).atMost(1.05),
 	}, nil
-}
-
-// startPair replaces all workers by two, and gives each runner a leaf of its
-// worker. Each worker serves an agent that the other one does not. The worker
-// that starts first is the one with metrics if first is 1.
-func (s *testbed) startPair(ctx context.Context, first int, offAndOn *[2]runner) error {
-	o := s.workerConfig(false)
-	o.ExtraAgents = 2
-	o.Only, o.Metrics = []string{"leaf", "other0"}, first == 1
-	if err := s.replaceWorkers(ctx, 1, o); err != nil {
-		return err
-	}
-	o.Only, o.Metrics = []string{"other1"}, first == 0
-	if err := s.addWorker(ctx, o); err != nil {
-		return err
-	}
-	for i, w := range s.workers {
-		offAndOn[i^first].do = scraped(w.url, func(ctx context.Context) error {
-			return s.leafOf(ctx, fmt.Sprint("other", i))
-		})
-	}
-	return nil
-}
-
-// batch returns an operation of two for each slot, all slots at once.
-func (s *testbed) batch(do func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return (&runner{do: do}).round(ctx, 2*s.cfg.Slots, s.cfg.Slots)
-	}
 }
 
 // scraped returns an operation that reads the metrics of a worker first, at

@@ -33,8 +33,11 @@ type processConfig struct {
 	// Metrics makes a worker count for Prometheus. Its URL is that of the
 	// metrics.
 	Metrics bool `json:"metrics,omitzero"`
-	// Signers make a worker require signatures of outcomes.
-	Signers []string `json:"signers,omitempty"`
+	// Signers make a worker require signatures of outcomes. SignSeed is the
+	// seed of the key with which it signs; "": it signs with that of its
+	// connection, if that key has a grant.
+	Signers  []string `json:"signers,omitempty"`
+	SignSeed string   `json:"sign_seed,omitzero"`
 	// ExtraAgents is the number of agents that a worker serves beside those
 	// of the workloads.
 	ExtraAgents int `json:"extra_agents,omitzero"`

@@ -152,7 +152,13 @@ func (o processConfig) open(ctx context.Context, observe func(bus.Exchange)) (*b
 	if err != nil {
 		return nil, err
 	}
-	return bus.Open(ctx, bus.Config{Dial: o.Dial, Space: space, Signers: o.Signers, Observe: observe})
+	key, err := busbench.SignKey(o.SignSeed)
+	if err != nil {
+		return nil, err
+	}
+	return bus.Open(ctx, bus.Config{
+		Dial: o.Dial, Space: space, Signers: o.Signers, SignKey: key, Observe: observe,
+	})
 }
 
 // show serves the page and the HTTP API.
