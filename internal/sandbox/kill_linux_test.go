@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -162,15 +163,17 @@ func TestHelperKilled(t *testing.T) {
 }
 
 // parentOf returns the id of the parent of the process with a command line that
-// begins with a text.
+// begins with a text. A shell that has just forked has a child with the same
+// command line, and is not meant.
 func parentOf(t *testing.T, text string) int {
 	t.Helper()
+	begins := func(process int) bool {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", process))
+		return strings.HasPrefix(string(line), text)
+	}
 	for parent, children := range allParents() {
-		for _, child := range children {
-			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
-			if strings.HasPrefix(string(line), text) {
-				return parent
-			}
+		if !begins(parent) && slices.ContainsFunc(children, begins) {
+			return parent
 		}
 	}
 	t.Fatalf("no process has a command line that begins with %q", text)
