@@ -48,14 +48,15 @@ demo: ## a tree of three levels reviews this repository, offline: no key, no ser
 build: ## build bin/agentd, bin/axe-submit and bin/axe
 	$(GO) build -o bin/ ./cmd/agentd ./cmd/axe-submit ./cmd/axe
 
-# Three packages run at a time, because many tests wait. The slowest one, agentd,
-# is the first. Chaos tests are not here but in walks.
-PACKAGES = $$($(GO) list ./... | grep -v '^github.com/axebus/axe/cmd/internal/chaostest$$')
+# Three packages run at a time, because many tests wait. The slowest ones are the
+# first. Chaos tests are not here but in walks.
+PACKAGES = ./agentd ./cmd/internal/web ./cmd ./internal/mcpserver ./bus \
+	$$($(GO) list ./... | grep -v '^github.com/axebus/axe/cmd/internal/chaostest$$')
 
 .PHONY: test
 test: ## run the tests with the race detector, but for those that take their time
 	@echo "packages print as they end; the first ones take a minute to compile" >&2
-	$(GO) run .ci/test.go $(RACE) -short -p 3 -shuffle=on -timeout 20m $(PACKAGES)
+	.ci/inmemory $(GO) run .ci/test.go $(RACE) -short -p 3 -shuffle=on -timeout 20m $(PACKAGES)
 
 # The packages with tests that are skipped with -short, but for those that have
 # a line of their own in walks.
@@ -83,9 +84,9 @@ PART  ?= $(shell printf %d 0x0$$(git rev-parse HEAD 2>/dev/null | cut -c1-7))
 .PHONY: walks
 walks: ## run the tests that take their time, kill real processes, kill a worker at each of its steps, and take WALKS (25) random walks of whole workers
 	$(GO) test ./cmd/internal/chaostest -count=1
-	$(GO) run .ci/test.go $(RACE) -p 4 -timeout 25m -run "$$(PART=$(PART) PARTS=$(PARTS) .ci/long $(RACED))" $(RACED:%=./%)
-	$(GO) run .ci/test.go -p 4 -timeout 25m -run "$$(.ci/long $(RACED) $(STARTERS))" -skip "$$(PART=$(PART) PARTS=$(PARTS) .ci/long $(RACED))" $(RACED:%=./%) $(STARTERS:%=./%)
-	$(GO) test ./agentd -count=1 -timeout 25m -run '$(THOROUGH)' -rapid.checks=$(WALKS)
+	.ci/inmemory $(GO) run .ci/test.go $(RACE) -p 4 -timeout 25m -run "$$(PART=$(PART) PARTS=$(PARTS) .ci/long $(RACED))" $(RACED:%=./%)
+	.ci/inmemory $(GO) run .ci/test.go -p 4 -timeout 25m -run "$$(.ci/long $(RACED) $(STARTERS))" -skip "$$(PART=$(PART) PARTS=$(PARTS) .ci/long $(RACED))" $(RACED:%=./%) $(STARTERS:%=./%)
+	.ci/inmemory $(GO) test ./agentd -count=1 -timeout 25m -run '$(THOROUGH)' -rapid.checks=$(WALKS)
 
 .PHONY: check
 check: build vet fix format lint arrows tidy licences vuln deploy-check test walks ## everything that CI runs
