@@ -70,6 +70,7 @@ func TestAgentChanged(t *testing.T) {
 // worker has taken is refused, but only after some seconds: an agent that is
 // back by then loses no call.
 func TestRemovedAgentsRunsGoOn(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
@@ -127,6 +128,7 @@ func TestCallRefusedByLastWorkerOnly(t *testing.T) {
 // TestRemovedAgentsRunMovesOn: a run whose agent its worker has removed goes on
 // at a worker that has the agent.
 func TestRemovedAgentsRunMovesOn(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))
@@ -168,6 +170,7 @@ func TestKnownWhileAnyWorkerServes(t *testing.T) {
 // TestKnownAfterItsWorkersDied: after the workers of an agent have died, the
 // agent stays known, and a call of it waits for a new worker.
 func TestKnownAfterItsWorkersDied(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))

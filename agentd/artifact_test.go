@@ -257,6 +257,7 @@ func TestArtifactCrashTable(t *testing.T) {
 // TestArtifactOfACommand: the artifact of a failed command has its exit code
 // and its whole output. The model reads the beginning and the end.
 func TestArtifactOfACommand(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	dir := t.TempDir()
 	inRealTime(t, func(h *harness) {

@@ -150,6 +150,7 @@ func TestMaxTokens(t *testing.T) {
 // submission can only narrow that of its agent. Without a budget the tree has a
 // lead, 3 mids and 9 leaves.
 func TestBudgetsOnlyNarrow(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for name, test := range map[string]struct {
 		lead, mid subjects.Budget

@@ -52,6 +52,7 @@ func (h *harness) expectNothingReserved(r subjects.Run) {
 // lower. The model is asked for as many readers as the budget has room for, and
 // no more.
 func TestMaxTokensOfWideReaders(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	const readers, input, output = 9, 21_700, 26
 	for _, test := range []struct{ tokens, asked int }{{2000, 0}, {50_000, 2}, {100_000, 4}, {200_000, readers}} {

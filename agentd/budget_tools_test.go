@@ -99,6 +99,7 @@ func TestMaxToolCalls(t *testing.T) {
 // writes to the tally. The successor counts no tool call twice, so all ten are
 // made.
 func TestMaxToolCallsAfterACrash(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for n := range int64(3) {
 		t.Run(fmt.Sprintf("after write %d", n+1), func(t *testing.T) {

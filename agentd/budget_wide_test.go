@@ -15,6 +15,7 @@ import (
 // of their model calls changes it twice. The workers take no more attempts to
 // write than there are changes, since a write has many changes.
 func TestTallyWritesAreFew(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		const (

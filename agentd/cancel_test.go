@@ -210,6 +210,7 @@ func TestCallBelowACancelledPath(t *testing.T) {
 // TestCancelInTheMiddle: when a child is cancelled, its parent gets a failed
 // result and goes on. The sibling is not affected.
 func TestCancelInTheMiddle(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
@@ -238,6 +239,7 @@ func TestCancelInTheMiddle(t *testing.T) {
 // TestCancelTwice: a second cancel message, and one after the end, change
 // nothing.
 func TestCancelTwice(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
@@ -320,6 +322,7 @@ func TestCancelAfterTheEnd(t *testing.T) {
 // worker ends it and asks no model, though the calls of the leaves are
 // delivered again.
 func TestCancelWithoutWorkers(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()

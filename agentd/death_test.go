@@ -70,6 +70,7 @@ func TestDeathIsNoticed(t *testing.T) {
 // over and another worker repeats the request. A worker that notices the death
 // then does not give back what the other one has in hand.
 func TestLateDiscovery(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for _, discoverer := range []string{"third", "victim"} {
 		t.Run(discoverer, func(t *testing.T) {
@@ -196,6 +197,7 @@ func TestDeadOfTheDay(t *testing.T) {
 // TestWorkerAliveIsNotGone: two workers hold requests to models for a minute.
 // Neither is found gone, and no request is made twice.
 func TestWorkerAliveIsNotGone(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("leaf", nil)}
@@ -260,6 +262,7 @@ func (h *harness) giveAway(name string) {
 // that and aborts its request. If its model answers before, with another call,
 // the answer changes nothing.
 func TestZombieAfterItsWorkWasGivenAway(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for name, answers := range map[string]bool{"aborted": false, "answers": true} {
 		t.Run(name, func(t *testing.T) {

@@ -67,6 +67,7 @@ func TestDrainFinishesATurn(t *testing.T) {
 // outlasts the grace. The worker gives the run's trigger back, a call or a
 // reply. Another worker asks the model within a second.
 func TestDrainReleasesAfterGrace(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for slow, asks := range map[string]int{"leaf": 1, "lead": 2} {
 		t.Run(slow, func(t *testing.T) {
@@ -107,6 +108,7 @@ func TestDrainReleasesAfterGrace(t *testing.T) {
 // drain. The test is not parallel, because it looks at all goroutines of the
 // process.
 func TestDrainLeavesNothingBehind(t *testing.T) {
+	thorough(t)
 	withHarness(t, func(h *harness) {
 		h.startThreeLevels()
 		h.submit("lead", "go")

@@ -30,6 +30,7 @@ func TestSubmissionThatIsNoText(t *testing.T) {
 // TestSubmissionWithoutAnAddress: a submission with a malformed subject becomes
 // a dead letter with its whole body, and is not delivered again.
 func TestSubmissionWithoutAnAddress(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for _, subject := range []string{
 		"axe.submit.lead",

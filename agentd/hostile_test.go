@@ -31,6 +31,7 @@ func (h *harness) publishRaw(subject, header, body string) {
 // do readers of its tree. No model is asked for them, and no log entry comes
 // from them.
 func TestHostileHeaders(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for name, lines := range map[string]string{
 		"no colon": "evil\r\n",
@@ -125,6 +126,7 @@ func TestHostileSubmissionHeaders(t *testing.T) {
 // run from everywhere, and its model calls with such arguments. The tree ends,
 // and the worker serves the next one.
 func TestHostileBodies(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for name, value := range map[string]string{
 		"deep":   strings.Repeat("[", 100_000),
@@ -227,6 +229,7 @@ func TestChildTextIsData(t *testing.T) {
 // run in its requests for reads: the server stores the answers there. The run
 // is not cancelled, and takes neither the outcome of another tree nor a mail.
 func TestAnswersAreNoMessages(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withPartitions(t, 1, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))

@@ -28,6 +28,7 @@ func (h *harness) limitBytes(size string) {
 // running trees end. With room again the waiting tasks go on. A worker that
 // waits for room drains at once.
 func TestFullStreams(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withPartitions(t, 1, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}

@@ -41,6 +41,7 @@ func TestLargeAnswer(t *testing.T) {
 // TestBodyOverTheLimit: a body larger than the worker's limit fails its sender,
 // and the error says so. A body just below the limit passes.
 func TestBodyOverTheLimit(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	const limit = 100 << 10
 	tooLarge := strings.Repeat("x", 2*limit)

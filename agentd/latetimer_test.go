@@ -133,6 +133,7 @@ func TestDrainSetsTimers(t *testing.T) {
 // the leads, another one serves the leaves. Trees of which neither worker does
 // all leave no timer behind.
 func TestNoTimerOfATreeOfOtherWorkers(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "x"))

@@ -442,6 +442,7 @@ func TestWaitForAWokenFork(t *testing.T) {
 // answer, and the answer does not count. A run without mail tools gets a
 // person's message inline.
 func TestMailAtTheEnd(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
@@ -648,6 +649,7 @@ func TestForksAreCounted(t *testing.T) {
 // TestOutdatedIdleNotice: a fork that was written to while its idle notice was
 // on the way is running, whatever the notice says.
 func TestOutdatedIdleNotice(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{
@@ -679,6 +681,7 @@ func TestOutdatedIdleNotice(t *testing.T) {
 // TestIdleNoticeOfAnInterruptedFork: a fork that a person has interrupted has
 // read its earlier mail and is idle. A wait for it returns that at once.
 func TestIdleNoticeOfAnInterruptedFork(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{

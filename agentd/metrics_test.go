@@ -141,6 +141,7 @@ func TestMetricsOfQueues(t *testing.T) {
 // TestMetricsOfTakeovers: a worker counts the runs that it takes over from a
 // worker that was lost, or that has drained.
 func TestMetricsOfTakeovers(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for cause, end := range map[string]func(*worker){
 		"lost":    func(w *worker) { w.kill() },

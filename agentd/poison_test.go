@@ -209,6 +209,7 @@ func TestCallDuringADrainIsNotPoisoned(t *testing.T) {
 // TestCorruptLogIsNotResumed: an entry of a log is missing, or has an unknown
 // kind. The run ends when it would be resumed, and its model is not asked.
 func TestCorruptLogIsNotResumed(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for name, test := range map[string]struct {
 		entry run.Entry

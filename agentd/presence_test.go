@@ -86,6 +86,7 @@ func TestServing(t *testing.T) {
 // gone, and logs which agents no worker serves any more. It logs a call of such
 // an agent. The worker that takes over the runs of the lost one logs that.
 func TestWorkerFoundGone(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.callingLead([]string{"leaf"}, call("leaf", "1"))
@@ -143,6 +144,7 @@ func TestNoFalseLoss(t *testing.T) {
 // worker that asks a model is gone. Another worker serves the agent and has no
 // slot free.
 func TestStalledByDeath(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("leaf", nil)}

@@ -156,6 +156,7 @@ func TestRetryAfterStopsAllWorkers(t *testing.T) {
 // followed by another probe. A probe that is told to wait stops all requests
 // again.
 func TestFailedProbeIsFollowedByAnother(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, withRetry(9))}
@@ -198,6 +199,7 @@ func TestFailedProbeIsFollowedByAnother(t *testing.T) {
 // TestConcurrentRequestsAreBounded: requests in flight never exceed the limit,
 // and never fall below it while more requests wait.
 func TestConcurrentRequestsAreBounded(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil)}
@@ -260,6 +262,7 @@ func TestLimitsPerMinute(t *testing.T) {
 // TestPermitsExpireWithTheLease: the permits of a live worker have a lease that
 // it renews. The permits of a dead worker are free when the lease expires.
 func TestPermitsExpireWithTheLease(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil)}
@@ -319,6 +322,7 @@ func TestDrainReleasesPermits(t *testing.T) {
 // TestWaitForAPermit: a wait for a permit is published as progress and keeps
 // the trigger's lease. A cancel message, a drain and the deadline each end it.
 func TestWaitForAPermit(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("busy", nil), define("lead", nil)}

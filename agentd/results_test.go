@@ -78,6 +78,7 @@ func TestFailedChildIsItsOwnResult(t *testing.T) {
 // TestRefusedCalls: the mistake in a call is its result at once. The run does
 // not wait for a timeout.
 func TestRefusedCalls(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for name, test := range map[string]struct {
 		call provider.ToolCall

@@ -221,6 +221,7 @@ func TestDrainEndsARetryPause(t *testing.T) {
 // TestRetryIsRecorded: a later turn keeps the retries that the run was started
 // with, on a worker that has no retries in its file.
 func TestRetryIsRecorded(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"leaf"}, withRetry(3)), define("leaf", nil)}

@@ -86,6 +86,7 @@ func TestDeathsPoison(t *testing.T) {
 // begin with the trigger, half of Config.Poison count. A worker that dies later
 // counts always.
 func TestDeathsBeforeItBegins(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	const limit, unbegun = 4, 10
 	for begun, want := range map[int]run.Kind{1: "", 2: run.KindPoisoned} {

@@ -139,6 +139,7 @@ func leadAndReader(h *harness) []configs.Agent {
 // the lead's worker dies after it has read the forged ones and another one goes
 // on.
 func TestForgedOutcomeIsRefused(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
 		t.Run(fmt.Sprintf("dies %v", dies), func(t *testing.T) {
@@ -233,6 +234,7 @@ func (h *harness) checkRefused(o *operator, root subjects.Run) {
 // goes on counting, since the lead's log does. An outcome that the log has
 // refused does not count for the successor, though its key has a grant by then.
 func TestLogSettlesOutcomes(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for _, which := range []string{"grant replaced", "requirement begins", "granted too late"} {
 		t.Run(which, func(t *testing.T) {

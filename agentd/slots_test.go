@@ -69,6 +69,7 @@ func TestDeepTreesWithOneSlot(t *testing.T) {
 // TestWaitingParentHoldsNoSlot: a worker with one slot serves another tree
 // while its runs wait for children on another worker.
 func TestWaitingParentHoldsNoSlot(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", []string{"slow"}), define("quick", nil)}
@@ -94,6 +95,7 @@ func TestWaitingParentHoldsNoSlot(t *testing.T) {
 // TestNeverMoreCallsThanSlots: no worker makes more model calls at once than it
 // has slots, though more and wider trees are under way.
 func TestNeverMoreCallsThanSlots(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		const slots, trees = 3, 4

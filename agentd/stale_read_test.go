@@ -132,6 +132,7 @@ func TestReadOfAStoppedWorkerIsRepeated(t *testing.T) {
 // effects of a turn. It reads the run again before it asks the model, since
 // another worker may have taken the run over.
 func TestReadsAgainAfterSlowSends(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.forkingLead(map[string][]scriptedModel{

@@ -87,6 +87,7 @@ func TestZombieStopsAfterTheEnd(t *testing.T) {
 // delays it for a moment, not for the lease of a model call. A worker that was
 // only slow does no harm: there is one tree.
 func TestSubmissionOfADeadWorker(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for name, comesBack := range map[string]bool{"dead": false, "slow": true} {
 		t.Run(name, func(t *testing.T) {

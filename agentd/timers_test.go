@@ -12,6 +12,7 @@ import (
 // TestTimersAreDisarmed: a tree that has ended leaves no scheduled message
 // behind, with and without a timeout for its calls.
 func TestTimersAreDisarmed(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for name, test := range map[string]struct {
 		timeout int // in seconds
@@ -53,6 +54,7 @@ func (h *harness) expectNoOwnTimer(r subjects.Run) {
 // TestNoTimerAfterABadEnd: a tree with a timeout for its calls leaves no
 // scheduled message behind, however it ends.
 func TestNoTimerAfterABadEnd(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for name, test := range map[string]struct {
 		timeout string // of the tree; the call has a minute

@@ -46,6 +46,7 @@ var toolDeaths = []toolDeath{
 // died between the entry of its begin and the outcome. Any other effect may
 // happen twice, with the same key.
 func TestToolCrashTable(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	testToolCrashes(t, runCommandTool)
 }
@@ -153,6 +154,7 @@ func (h *harness) expectToolOutcome(root subjects.Run, limit time.Duration, kind
 // TestToolUnknown shows the other ways to go on after a call that may have
 // taken effect: the call is made again, or the run fails.
 func TestToolUnknown(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for _, test := range []struct {
 		onUnknown configs.OnUnknown

@@ -108,6 +108,7 @@ func TestSettle(t *testing.T) {
 // user that is no approver has no effect, and is an event that says so. The
 // approver's first decision counts.
 func TestSettleByApprovers(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	dir := t.TempDir()
 	withHarness(t, func(h *harness) {
@@ -155,6 +156,7 @@ func TestSettleByApprovers(t *testing.T) {
 // same does nothing. A settlement after the end of the tree is refused, by
 // either path.
 func TestSettleByPath(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	dir := t.TempDir()
 	withHarness(t, func(h *harness) {
@@ -212,6 +214,7 @@ func TestUnsettledCallTimesOut(t *testing.T) {
 // TestSettleCancelled: a cancel message of the root ends a call that waits for
 // a person. A settlement that comes later does nothing.
 func TestSettleCancelled(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	dir := t.TempDir()
 	withHarness(t, func(h *harness) {

@@ -266,6 +266,7 @@ func TestToolTaskPauses(t *testing.T) {
 // TestToolTaskEnds: what a call with a task ends with, if the task does not
 // complete. The server is asked to end a task that is still at work.
 func TestToolTaskEnds(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	const late = ": the task was cancelled, and may have taken effect"
 	for name, test := range map[string]struct {
@@ -340,6 +341,7 @@ func TestToolTaskEnds(t *testing.T) {
 // the run that made the call, end the task at its server, once. A server that
 // is down holds up no end.
 func TestToolTaskCancelled(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	for name, test := range map[string]struct {
 		end  func(h *harness, root subjects.Run)
@@ -450,6 +452,7 @@ func TestToolTaskOfAnother(t *testing.T) {
 
 // TestToolTaskDown: a server that is down is polled again until it answers.
 func TestToolTaskDown(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	k := newTasker(t)
 	withHarness(t, func(h *harness) {
@@ -473,6 +476,7 @@ func TestToolTaskDown(t *testing.T) {
 // the answers once. Questions that were answered are not asked again. Where no
 // person can answer, the task is cancelled.
 func TestToolTaskAsks(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	k := newTasker(t)
 	k.poll = func(n int) string {

@@ -196,6 +196,7 @@ func TestTurnsLimit(t *testing.T) {
 // TestStartIsKept: a run keeps the definition that it started with, though its
 // next worker has another one.
 func TestStartIsKept(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		was := define("lead", []string{"leaf"}, timeout(600), maxDepth(2))

@@ -114,6 +114,7 @@ func TestLogModelCalls(t *testing.T) {
 // TestLogSumsManyTrees: a flood of trees takes a bounded number of lines. Every
 // tree has a line or is in a sum.
 func TestLogSumsManyTrees(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("leaf", nil)}

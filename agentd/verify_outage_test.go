@@ -14,6 +14,7 @@ import (
 // answer is the first message that it stores again. Package verify notes the
 // late outcome, and reports no violation.
 func TestVerifyAfterAnOutage(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil)}

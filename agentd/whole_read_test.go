@@ -44,6 +44,7 @@ func TestReusedMailKey(t *testing.T) {
 // and there may be several. A worker that reads the run whole at each trigger
 // lets the same firing count each time.
 func TestRepeatedTimersFoldTheSame(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{

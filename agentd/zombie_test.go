@@ -158,6 +158,7 @@ func TestZombieBeyondTheWindow(t *testing.T) {
 // after its successor has ended the run. Package verify reports the entry as a
 // result of that race, not as a violation.
 func TestVerifyZombie(t *testing.T) {
+	thorough(t)
 	t.Parallel()
 	withHarness(t, func(h *harness) {
 		h.agents = levels(2)

@@ -17,6 +17,9 @@ import (
 // the oldest, whatever lies between them, also from a time on. Large bodies
 // make a window that one read does not bring. Removed messages leave holes.
 func TestNewest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	r := c.Space().Run(agentT(t, "a"), treeT(t, "other"), subjects.Root)
 	calls := c.Space().RootCalls(subjects.Agent{})
@@ -99,6 +102,9 @@ func collect(seq func(func(Stored, error) bool)) (all []Stored, err error) {
 // TestNewestReadsLittle: the newest 20 root calls of 3,000 trees with a run
 // below each cost a few reads, and at most ten messages for each of them.
 func TestNewestReadsLittle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	for i := range 3000 {
 		r := c.Space().Run(agentT(t, "a"), treeT(t, fmt.Sprint("t", i)), subjects.Root)

@@ -136,6 +136,9 @@ func (s shown) program() string {
 // The targets of make, the paths of go install and the subjects of nats pub
 // exist too.
 func TestPagesCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	t.Parallel()
 	bin := binaries(t)
 	makefile := readPage(t, "Makefile").text

@@ -60,14 +60,25 @@ import (
 // and the variable EXAMPLES with the directory of the example agents. The
 // condition tmux holds if tmux is installed. If it is not, and AXE_NEED_TMUX is
 // set, a script with the condition fails.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
+
+// TestLongScripts is TestScripts for the scripts that take the longest.
+func TestLongScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
+	runScripts(t, "testdata/script/long")
+}
+
+func runScripts(t *testing.T, dir string) {
+	t.Helper()
 	bin := binaries(t)
 	examples, err := filepath.Abs("../configs/examples")
 	if err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: dir,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("EXAMPLES", examples)

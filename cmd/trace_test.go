@@ -170,6 +170,9 @@ func (f *fleet) export(c *collector, args ...string) {
 // turn, run and call, once, each below its own parent, and the root's span below
 // that of the submitter. A second export makes the same spans.
 func TestTraceOfAKilledWorker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	t.Parallel()
 	f := newFleet(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

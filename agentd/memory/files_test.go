@@ -222,6 +222,9 @@ func TestFilesWaitForTheLock(t *testing.T) {
 
 // TestFilesAreBounded: a file of more than 64 MiB is refused.
 func TestFilesAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")
 	write(t, file, "")

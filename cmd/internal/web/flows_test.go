@@ -235,6 +235,9 @@ func TestPageShowsTextAsText(t *testing.T) {
 // TestPageOfThousandRuns: the page of a tree of 1,000 runs draws the rows in
 // view alone. The keys reach the last of them.
 func TestPageOfThousandRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	h := newHarness(t)
 	h.serve(httpguard.Tokens{})
 	h.submit("wide", "x", "big1")

@@ -76,6 +76,9 @@ func (b *browser) fits(width int64) {
 // TestPageFits: no view is wider than a window of a desk or of a telephone, in
 // light and dark. With AXE_SCREENSHOTS it stores a picture of each.
 func TestPageFits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	h := &harness{t: t}
 	h.open()
 	h.startExamples("desk-1", ".")

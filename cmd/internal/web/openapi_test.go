@@ -147,6 +147,9 @@ type sample struct {
 // TestAnswersFitTheDocument: every operation of the document answers, and the
 // bodies of the answers fit their schemas. So do the answers to bad requests.
 func TestAnswersFitTheDocument(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	h := newHarness(t)
 	h.serve(httpguard.Tokens{})
 	d := readDocument(t)

@@ -98,6 +98,9 @@ func TestRoles(t *testing.T) {
 // TestBadRequests: a request that is malformed or too large is refused with a
 // problem that says why.
 func TestBadRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	h := newHarness(t)
 	h.serve(httpguard.Tokens{})
 	form := func(r *http.Request) { r.Header.Set("Content-Type", "application/x-www-form-urlencoded") }
