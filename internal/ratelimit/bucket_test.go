@@ -16,6 +16,9 @@ import (
 // other's releases. They do so too after the bucket was removed and made again,
 // though revisions of the new bucket are lower than those of the old one.
 func TestBucketIsMadeAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes its time: make walks runs it")
+	}
 	t.Parallel()
 	conn := testbus.Open(t)
 	ctx, stop := context.WithCancel(t.Context())
