@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -47,7 +46,10 @@ func observe(ctx context.Context, s *testbed) ([]Metric, error) {
 func metricsOnAndOff(ctx context.Context, s *testbed) ([]Metric, error) {
 	count := func(o *processConfig) { o.Metrics = true }
 	one, many := &pair{do: s.leafOf}, &pair{do: s.leafOf, size: 2 * s.cfg.Slots}
-	if err := errors.Join(s.comparePairs(ctx, count, one), s.comparePairs(ctx, count, many)); err != nil {
+	if err := s.comparePairs(ctx, count, one); err != nil {
+		return nil, err
+	}
+	if err := s.comparePairs(ctx, count, many); err != nil {
 		return nil, err
 	}
 	return []Metric{

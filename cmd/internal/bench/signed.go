@@ -21,7 +21,10 @@ func signed(ctx context.Context, s *testbed) (ms []Metric, err error) {
 		_, err := s.tree(ctx, parentOf(agent))
 		return err
 	}}
-	if err := errors.Join(s.comparePairs(ctx, sign, leaf, parent), s.comparePairs(ctx, sign, many)); err != nil {
+	if err := s.comparePairs(ctx, sign, leaf, parent); err != nil {
+		return nil, err
+	}
+	if err := s.comparePairs(ctx, sign, many); err != nil {
 		return nil, err
 	}
 	return []Metric{
