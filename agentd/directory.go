@@ -97,10 +97,13 @@ type directory struct {
 	mu    sync.Mutex
 	bus   *bus.Directory
 	cards map[string]Card
+	// changes counts the changes of each agent's card that the bucket's
+	// watch has shown.
+	changes map[string]int
 }
 
 func newDirectory() *directory {
-	return &directory{cards: map[string]Card{}}
+	return &directory{cards: map[string]Card{}, changes: map[string]int{}}
 }
 
 // follow keeps the copy current until ctx ends. It calls changed for each card
@@ -118,15 +121,33 @@ func (d *directory) follow(
 	return dir.Watch(ctx, func(name string, value []byte) {
 		c, err := DecodeCard(name, value)
 		gone := value == nil || err != nil
-		d.mu.Lock()
-		if gone {
-			delete(d.cards, name)
-		} else {
-			d.cards[name] = c
-		}
-		d.mu.Unlock()
+		d.hear(name, c, gone)
 		changed(name, c, gone)
 	}, ready)
+}
+
+// hear changes the copy as the bucket has changed.
+func (d *directory) hear(name string, c Card, gone bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changes[name]++
+	if gone {
+		delete(d.cards, name)
+	} else {
+		d.cards[name] = c
+	}
+}
+
+// stored changes the copy after this worker has put a card, before the watch
+// shows the card. The watch had shown the given number of changes of the card
+// before the put. If it has shown one since, that one may be later than the
+// put, and the copy stays as it is.
+func (d *directory) stored(c Card, changes int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.changes[c.Name] == changes {
+		d.cards[c.Name] = c
+	}
 }
 
 // heard returns the copy's card of an agent, and the bucket of all cards. It
@@ -194,7 +215,9 @@ func (d *directory) lacks(c Card, first bool) bool {
 // announce puts a card into the directory, unless the directory no longer lacks
 // it.
 func (d *directory) announce(ctx context.Context, c Card, first bool) error {
-	_, _, dir := d.heard(c.Name)
+	d.mu.Lock()
+	dir, changes := d.bus, d.changes[c.Name]
+	d.mu.Unlock()
 	if !d.lacks(c, first) {
 		return nil
 	}
@@ -205,9 +228,7 @@ func (d *directory) announce(ctx context.Context, c Card, first bool) error {
 	if _, err := dir.Put(ctx, c.Name, body); err != nil {
 		return err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.cards[c.Name] = c
+	d.stored(c, changes)
 	return nil
 }
 
