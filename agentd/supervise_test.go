@@ -13,6 +13,7 @@ import (
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/provider"
@@ -706,4 +707,51 @@ func TestHeldRunEndsAtItsDeadline(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHeldAmongManyTimers: the held turns of every partition are listed, and
+// those of one tree, though more timers are set than a server reads at once.
+func TestHeldAmongManyTimers(t *testing.T) {
+	t.Parallel()
+	withPartitions(t, 3, func(h *harness) {
+		h.supervisedLead(configs.SupervisedHuman, pauseVerdict)
+		h.workers[0].serve(h.agents...)
+		h.awaitReady()
+		var want []string
+		partitions := map[int]bool{}
+		for len(partitions) < 3 {
+			r := h.submit("lead", "go")
+			partitions[r.Space.PartitionOf(r.Tree)] = true
+			want = append(want, r.Tree.String())
+			h.eventually("the run is held", func() bool { return h.held(r) })
+		}
+		var timers []bus.Message
+		other := h.root("lead")
+		for turn := range 1100 {
+			at := time.Now().Add(time.Hour)
+			timers = append(timers, bus.Message{
+				Subject: other.Timer(turn), Body: []byte("{}"), Timer: bus.Timer{At: at, Target: other.Fired(0)},
+			})
+		}
+		for _, err := range h.conn.WriteAll(h.ctx, timers) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := client.New(h.conn)
+		all, err := c.HeldTurns(h.ctx, subjects.Tree{})
+		var got []string
+		for _, held := range all {
+			got = append(got, held.Run.Tree.String())
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("the trees with held turns are %v, error %v, want %v", got, err, want)
+		}
+		for _, held := range all {
+			of, err := c.HeldTurns(h.ctx, held.Run.Tree)
+			if err != nil || len(of) != 1 || of[0].Run != held.Run {
+				t.Errorf("the held turns of %s are %+v, error %v, want its one", held.Run, of, err)
+			}
+		}
+	})
 }

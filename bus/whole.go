@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxSubjects is the number of subjects that one read of ReadWhole
-	// names. A server reads at most 1,024.
+	// maxSubjects is the number of subjects that one read of ReadWhole or
+	// LastOfMany names. A server reads at most 1,024.
 	maxSubjects = 1000
 	// wholeReads is the number of reads of ReadWhole that are in flight.
 	wholeReads = 8
@@ -108,4 +108,26 @@ func (w *wholeRead) last(ctx context.Context, subjects []string) (ms []Stored, e
 		}
 	}
 	return ms, nil
+}
+
+// LastOfMany reads the last message of every subject that the filter matches,
+// whatever their number, in stream order. Messages that are removed meanwhile
+// may be missing.
+func LastOfMany(ctx context.Context, c *Conn, filter string) ([]Stored, error) {
+	ms, err := c.LastPerSubject(ctx, filter)
+	if !errors.Is(err, ErrTooMany) {
+		return ms, err
+	}
+	counted, err := count(ctx, c, filter)
+	if err != nil {
+		return nil, err
+	}
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(counted.subjects)), maxSubjects) {
+		some, err := c.LastPerSubject(ctx, part...)
+		if err != nil {
+			return nil, err
+		}
+		ms = append(ms, some...)
+	}
+	return InOrder(ms), nil
 }

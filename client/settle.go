@@ -118,24 +118,31 @@ func (c *Client) eachHeld(ctx context.Context, tree subjects.Tree, fn func(subje
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return err
 	}
-	if !tree.IsZero() {
+	space := c.conn.Space()
+	var filters []string
+	if tree.IsZero() {
+		for p := range space.Partitions() {
+			filters = append(filters, space.Stream(p).Timers)
+		}
+	} else {
 		if _, err := c.find(ctx, tree); err != nil {
 			return err
 		}
+		filters = []string{space.TimersOf(tree)}
 	}
-	space := c.conn.Space()
 	// Of the messages about a held run, only its timer can be found without
-	// knowing the run.
-	for m, err := range c.conn.Scan(ctx, space.Timers(), 0) {
+	// knowing the run. A timer is removed when it fires.
+	for _, filter := range filters {
+		timers, err := bus.LastOfMany(ctx, c.conn, filter)
 		if err != nil {
 			return fmt.Errorf("held runs: %w", err)
 		}
-		r, held, ok := heldBy(space, m)
-		if !ok || !tree.IsZero() && r.Tree != tree {
-			continue
-		}
-		if err := fn(r, held); err != nil {
-			return err
+		for _, m := range timers {
+			if r, held, ok := heldBy(space, m); ok {
+				if err := fn(r, held); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil

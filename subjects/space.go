@@ -69,6 +69,9 @@ func (s Space) Results() string { return s.any("result", ">") }
 // Timers matches every schedule.
 func (s Space) Timers() string { return s.any("timer", ">") }
 
+// TimersOf matches every schedule of a tree.
+func (s Space) TimersOf(t Tree) string { return s.of(t, "timer", "*", t.s, ">") }
+
 // Tally is the subject of the tally of a scope: the run at p and all runs below
 // it.
 func (s Space) Tally(t Tree, p Path) string { return s.of(t, "tally", t.s, p.s) }
@@ -183,13 +186,10 @@ func (s Space) DueTimers() string { return s.any("run", "*", "*", "*", "due", "*
 // Cancels matches the cancel message of every run.
 func (s Space) Cancels() string { return s.any("run", "*", "*", "*", "cancel") }
 
-// DeadOf matches the dead letters of a tree.
-func (s Space) DeadOf(t Tree) string { return s.of(t, "dead", "*", t.s, "*") }
-
 // PartsOfTree match all stored messages of a tree. The result is the last one.
 func (s Space) PartsOfTree(t Tree) []string {
 	return []string{
-		s.TreeOf(t), s.of(t, "timer", "*", t.s, ">"), s.of(t, "tally", t.s, "*"), s.DeadOf(t), s.ResultOf(t),
+		s.TreeOf(t), s.TimersOf(t), s.of(t, "tally", t.s, "*"), s.of(t, "dead", "*", t.s, "*"), s.ResultOf(t),
 	}
 }
 
