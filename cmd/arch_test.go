@@ -38,7 +38,9 @@ var allowedImports = map[string][]string{
 	"provider/catalog":       {"provider/...", "secret"},
 	"provider/providertest":  {"provider", "github.com/google/go-cmp/cmp"},
 
-	"configs":          {"subjects", "secret", "price", "internal/files", "github.com/BurntSushi/toml"},
+	"configs": {
+		"subjects", "secret", "price", "internal/files", "internal/pause", "github.com/BurntSushi/toml",
+	},
 	"configs/examples": {},
 
 	"bus/grant": {"subjects", "github.com/nats-io/..."},

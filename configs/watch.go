@@ -6,37 +6,40 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/axebus/axe/internal/pause"
 )
 
 // Watch calls changed with the result of LoadAll, at once and after each change
 // of that result. It runs until ctx ends, and returns the cause of ctx.
 //
 // Watch polls the names, sizes and times of the files at an interval of every
-// (0 stands for one second). Polling works on network file systems and with the
-// symbolic links of a ConfigMap. If Watch cannot read the directory at first,
+// (0 stands for one second). If one poll takes long, the interval is longer, up
+// to ten seconds: 10,000 files take 40 ms. Polling works on network file
+// systems and with the symbolic links of a ConfigMap. If Watch cannot read the directory at first,
 // it returns the error. Later it reports the error through changed, without
 // definitions.
 func Watch(ctx context.Context, dir string, every time.Duration, changed func(Definitions, error)) error {
 	if every <= 0 {
 		every = time.Second
 	}
+	began := time.Now()
 	seen, err := fileVersions(dir)
 	if err != nil {
 		return err
 	}
+	took := time.Since(began)
 	defs, err := LoadAll(dir)
 	changed(defs, err)
 	last := fingerprint(defs, err)
 
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
+		if err := pause.For(ctx, pollInterval(every, took)); err != nil {
+			return err
 		}
+		began := time.Now()
 		now, err := fileVersions(dir)
+		took = time.Since(began)
 		if err == nil && slices.Equal(now, seen) {
 			continue
 		}
@@ -47,6 +50,21 @@ func Watch(ctx context.Context, dir string, every time.Duration, changed func(De
 			changed(defs, err)
 		}
 	}
+}
+
+const (
+	// pollShare is the number of times that a poll's time passes before the
+	// next poll. So polling takes one hundredth of a processor, unless a
+	// poll takes longer than 100 ms.
+	pollShare = 100
+	// maxPollInterval bounds the interval of slow polls.
+	maxPollInterval = 10 * time.Second
+)
+
+// pollInterval returns the time from a poll that took some time to the next
+// one.
+func pollInterval(every, took time.Duration) time.Duration {
+	return max(every, min(pollShare*took, maxPollInterval))
 }
 
 // fileVersion tells two versions of a file apart without opening the file.
