@@ -5,9 +5,10 @@
 // Addresses and keys come from the environment variables
 // AXE_<PROVIDER>_BASE_URL and <PROVIDER>_API_KEY. Open reads them each time, so
 // that a new key needs no new Catalog. Missing ones come from Config.Settings,
-// and a key before that from the file <provider>_api_key of the credentials that
-// systemd gives a service. The last choice for an address is the provider's default. No error shows a
-// key of 8 bytes or more. Open reads a script once.
+// and a key before that from the file <provider>_api_key of the credentials
+// that systemd gives a service. The last choice for an address is the
+// provider's default. No error shows a key of 8 bytes or more. Open reads a
+// script once.
 //
 //	c := catalog.New(catalog.Config{ScriptDir: "scripts"})
 //	p, name, err := c.Open("openai/gpt-4o")
