@@ -43,7 +43,7 @@ func (x *execution) awaitRoom(ctx context.Context, req *provider.Request, p run.
 	p.Reason = run.WaitingForBudget
 	w, r := x.w, x.run // the timer reads nothing of x
 	long := time.AfterFunc(progressDelay, func() { w.publishProgress(ctx, r, p) })
-	err := w.tallies.Await(ctx, x.budgetTurn(), x.estimate(req), w.leaving)
+	err := w.tallies.Await(ctx, x.budgetTurn(), x.estimate(req), w.drainBegun)
 	long.Stop()
 	if errors.Is(err, budget.ErrStopped) {
 		return errDraining

@@ -14,7 +14,7 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// The messages that a run sends to other runs, and its timers. Their keys
+// The messages that a run sends to other runs, and its timers. Their subjects
 // follow from the run's log, so a second write changes nothing.
 
 // callChildren publishes, together, the calls that are due, the timer of the
@@ -65,8 +65,8 @@ func (r *loadedRun) addUnawaited(out *outbox, e run.CallChildren) {
 	}
 }
 
-// outbox collects messages that are written together. After an error it writes
-// none of them.
+// outbox collects messages for one WriteAll, which is not atomic. After an
+// error in making a message it writes none of them.
 type outbox struct {
 	ms []bus.Message
 	// err is the first error in making a message.
@@ -136,14 +136,14 @@ func cancelMessage(r subjects.Run, end run.End) (bus.Message, error) {
 	return bus.Message{Subject: r.Cancel(), Body: body, Fence: bus.After(r.Cancel(), 0)}, err
 }
 
-// coveredByOwnTimer reports whether a wait until at ends with the deadline of a
-// run that has its own timer. That timer then serves for both.
+// coveredByOwnTimer reports whether a wait until at lasts to the deadline of a
+// run that has its own timer, or longer. That timer then serves for both.
 func (r *loadedRun) coveredByOwnTimer(at time.Time) bool {
 	return r.hasOwnTimer() && !at.Before(r.deadline())
 }
 
-// writeAll stores messages with keys that follow from the log. A message that
-// is there already was stored by an earlier attempt.
+// writeAll stores messages. Their subjects follow from the log, so a message
+// that is there already was stored by an earlier attempt.
 func (w *Worker) writeAll(ctx context.Context, ms []bus.Message) error {
 	var failed []error
 	for _, err := range w.conn.WriteAll(ctx, ms) {
@@ -186,7 +186,8 @@ func (r *loadedRun) stopBelow(ctx context.Context, e run.StopBelow) error {
 
 // notifyIdle tells the parent of a fork that the fork is idle. An idle root has
 // no parent to tell. A child that was called can become idle too, for example
-// by an interrupt. It gets a timer of its own, for its deadline.
+// by an interrupt. It does not tell its parent, and gets a timer of its own,
+// for its deadline.
 func (r *loadedRun) notifyIdle(ctx context.Context, e run.NotifyIdle) error {
 	if !r.hasOwnTimer() {
 		return r.w.writeAll(ctx, []bus.Message{timer(r.run, 0, r.deadline())})

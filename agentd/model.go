@@ -301,7 +301,7 @@ func (x *execution) admit(ctx context.Context, p run.Progress) (release func(*pr
 	})
 	defer long.Stop()
 	began := time.Now()
-	release, err = limiter.Acquire(ctx, w.leaving)
+	release, err = limiter.Acquire(ctx, w.drainBegun)
 	w.cfg.Metrics.Gated(x.start.Model, time.Since(began))
 	if errors.Is(err, ratelimit.ErrStopped) {
 		err = errDraining

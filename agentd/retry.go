@@ -31,7 +31,8 @@ func retryPolicy(r configs.Retry) *run.Retry {
 //
 // The run keeps its slot in a pause. That is intended: a worker should not pull
 // more work for an overloaded provider. The policy and the run's deadline bound
-// the pause.
+// the pause. A run for which the budget of tokens has no room waits without a
+// slot (awaitRoom). That wait is no retry.
 func (x *execution) sendWithRetry(
 	ctx context.Context, p provider.Provider, req *provider.Request,
 ) (*provider.Response, error) {
@@ -60,7 +61,7 @@ func (x *execution) sendWithRetry(
 		progress.Attempt = x.cost.retries + 1
 		progress.Attempts = retry.Attempts
 		x.w.publishProgress(ctx, x.run, retrying(progress, err, x.clock().Now().Add(delay)))
-		if err := pause.AtMost(ctx, delay, x.w.leaving); err != nil {
+		if err := pause.AtMost(ctx, delay, x.w.drainBegun); err != nil {
 			return nil, err
 		}
 		if x.w.draining.Load() {

@@ -157,7 +157,7 @@ const roomInterval = time.Second
 // worker drains. A submission without room stays on its stream.
 func awaitRoom(ctx context.Context, w *Worker) error {
 	for errors.Is(w.conn.Health.Room(ctx), bus.ErrNoRoom) {
-		if err := pause.AtMost(ctx, roomInterval, w.leaving); err != nil {
+		if err := pause.AtMost(ctx, roomInterval, w.drainBegun); err != nil {
 			return err
 		}
 		if w.draining.Load() {

@@ -62,8 +62,8 @@ type Worker struct {
 	// and not finished. Those behind a model call do not count.
 	inbound  atomic.Int64
 	draining atomic.Bool
-	// leaving is closed when the worker begins to drain.
-	leaving chan struct{}
+	// drainBegun is closed when the worker begins to drain.
+	drainBegun chan struct{}
 	// handlers counts the goroutines that a drain waits for, such as those
 	// of run queues and submissions.
 	handlers sync.WaitGroup
@@ -100,7 +100,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 		activity: newActivity(conn.Activity(), cfg.Name), opening: make(chan struct{}, maxOpening),
 		activating: make(chan struct{}, maxActivations), pullFailures: &failures{log: log},
 
-		polling: make(chan struct{}, 1), leaving: make(chan struct{}), spare: make(chan *runQueue),
+		polling: make(chan struct{}, 1), drainBegun: make(chan struct{}), spare: make(chan *runQueue),
 		queues: map[subjects.Run]*runQueue{},
 	}
 	w.toolsets = newToolsets(w)
@@ -213,7 +213,7 @@ func (w *Worker) work(ctx, work context.Context, abort context.CancelCauseFunc) 
 		stop(context.Cause(work))
 	}
 	w.draining.Store(true)
-	close(w.leaving)
+	close(w.drainBegun)
 	grace := time.AfterFunc(w.cfg.Grace, func() { abort(errDraining) })
 	defer grace.Stop()
 	pulls.Wait()

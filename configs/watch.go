@@ -54,8 +54,8 @@ func Watch(ctx context.Context, dir string, every time.Duration, changed func(De
 
 const (
 	// pollShare is the number of times that a poll's time passes before the
-	// next poll. So polling takes one hundredth of a processor, unless a
-	// poll takes longer than 100 ms.
+	// next poll. So polling takes one hundredth of a processor at most,
+	// unless a poll takes longer than 100 ms.
 	pollShare = 100
 	// maxPollInterval bounds the interval of slow polls.
 	maxPollInterval = 10 * time.Second

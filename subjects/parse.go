@@ -58,26 +58,26 @@ type Address struct {
 	Index int
 	// Key is set for Mail, Interrupt, Approve, Settle and Returned.
 	Key Key
-	// By is the sender, for a Submission, Mail, Interrupt, Approve, Settle
-	// and CancelBy. It is zero if the subject has none.
+	// By is the sender, for a Submission, Mail, Interrupt, Approve, Settle,
+	// CancelBy and Other. It is zero if the subject has none.
 	By By
 }
 
 // Parse parses the subject of a submission, of a run's message, of a result or
-// of progress. It also parses the live copies. It checks every token. The error
-// wraps ErrToken. ParseTimer, ParseTally and ParseDead parse the other
-// subjects.
+// of progress. It also parses the subjects under which stored messages are
+// published again (Space.Live). It checks every token. The error wraps
+// ErrToken. ParseTimer, ParseTally and ParseDead parse the other subjects.
 func (s Space) Parse(subject string) (Address, error) {
 	rest, p, ok := s.unprefixed(subject)
 	rest, live := strings.CutPrefix(rest, "live.")
 	tok, by, err := cutBy(strings.Split(rest, "."))
-	stored := !live && tok[0] != "submit"
+	hasPartition := !live && tok[0] != "submit"
 	a, known := parseKind(tok, live)
 	if !by.IsZero() {
 		a.By = by
 		a.Kind, known = signed[a.Kind]
 	}
-	if err != nil || !ok || !known || stored != (p >= 0) && s.parts > 0 {
+	if err != nil || !ok || !known || hasPartition != (p >= 0) && s.parts > 0 {
 		return Address{}, malformed(subject)
 	}
 	path := Root.s

@@ -7,8 +7,9 @@ import (
 )
 
 // The bounds of unread mail. Mail beyond them is dropped. The run is told once,
-// until it takes mail; the senders are not told. Without bounds, a run that
-// never reads its mail would cost more to fold with every message.
+// and again only after it has taken mail. The senders are not told. Without
+// bounds, a run that never reads its mail would cost more to fold with every
+// message.
 const (
 	// MaxInbox is in messages.
 	MaxInbox = 1000
@@ -37,7 +38,7 @@ func (s State) mailed(m Mail) State {
 		s.inboxFull, m = true, Mail{Seq: m.Seq, From: Overflow, Text: TextOverflow}
 	}
 	s.Inbox = append(slices.Clip(s.Inbox), m)
-	// m.Idle is set for a fork's own notice alone
+	// m.Idle is still set if the message is from the run that its key names.
 	from, _, _ := subjects.ParseIdleKey(m.Key)
 	if m.Idle && s.Turns.forked(from) && m.Seen >= s.Turns.lastSentTo(from) && !slices.Contains(s.idleForks, from) {
 		s.idleForks = append(slices.Clip(s.idleForks), from)
@@ -54,11 +55,11 @@ func (s State) mailed(m Mail) State {
 	return s
 }
 
-// take removes the messages that fit from the inbox, in stream order.
-func (s State) take(fits func(Mail) bool) (State, []Mail) {
+// take removes the messages that match from the inbox, in stream order.
+func (s State) take(matches func(Mail) bool) (State, []Mail) {
 	var taken, left []Mail
 	for _, m := range s.Inbox {
-		if fits(m) {
+		if matches(m) {
 			taken = append(taken, m)
 		} else {
 			left = append(left, m)
@@ -86,9 +87,8 @@ func (s State) full(m Mail) bool {
 }
 
 // isForksNotice reports whether a message is the idle notice of a fork after
-// one of its turns, and the inbox does not have it. Any writer of mail can
-// claim to be any fork, and any turn: so there are as many at most as forks and
-// turns.
+// one of its turns, and the inbox does not have it. A writer of mail can forge
+// a notice. So there is room for one notice of each fork and turn, and no more.
 func isForksNotice(s State, m Mail) bool {
 	turn, ok := m.IdleTurn()
 	from, _, _ := subjects.ParseIdleKey(m.Key)

@@ -57,8 +57,8 @@ func DecodeMail(b []byte) (Mail, error) {
 }
 
 // IdleTurn returns the turn after which a fork reports that it is idle. It
-// returns false for any other message. A notice counts only under the fork's
-// own key, so that other writers cannot report a fork idle.
+// returns false for any other message. A notice counts only under a key of the
+// fork that it is from.
 func (m Mail) IdleTurn() (turn int, ok bool) {
 	from, turn, ok := subjects.ParseIdleKey(m.Key)
 	return turn, m.Idle && ok && m.isFrom(from)

@@ -81,9 +81,9 @@ func (s State) Apply(cfg Settings, u Update, now time.Time) (State, Decision) {
 	return s, d
 }
 
-// ended counts the requests that have ended, and closes or opens the account. A
-// refusal outweighs the probe's success: its request may have begun before the
-// probe, but the refusal is as new.
+// ended adds the tokens of the requests that have ended, and closes or opens
+// the account. A refusal outweighs the probe's success: the refused request may
+// have begun before the probe, but its refusal is as recent as the success.
 func (s State) ended(cfg Settings, u Update, now time.Time) State {
 	for _, r := range u.Ended {
 		if cfg.Tokens > 0 {
@@ -171,7 +171,8 @@ func (s State) next(cfg Settings, u Update, d Decision, now time.Time) time.Time
 	if d.Granted >= u.Want {
 		return at
 	}
-	// Whatever the requests wait for, the worker looks after one lease.
+	// Whatever the requests wait for, the next update is one lease away at
+	// most.
 	by(now.Add(Lease))
 	if !d.Until.IsZero() {
 		by(d.Until)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// find returns the path of a program, by the PATH of its own environment. A
-// name with a slash is a path, from the working directory.
+// find returns the path of a program, by the PATH in c.Env without its relative
+// entries. A name with a slash is a path, relative to c.Dir.
 func find(name string, c Config) (string, error) {
 	if strings.ContainsRune(name, filepath.Separator) {
 		if !filepath.IsAbs(name) {

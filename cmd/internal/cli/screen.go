@@ -28,7 +28,7 @@ type Screen struct {
 	// held says that Write keeps its text for Release, in kept.
 	held bool
 	kept []string
-	// tree is nil if no tree is drawn.
+	// tree is nil before the first event and after Finish.
 	tree *Tree
 	// tick is the position of the spinner.
 	tick int
@@ -74,20 +74,20 @@ func (s *Screen) Write(p []byte) (int, error) {
 // maxKept is the number of texts that a screen keeps while it is held.
 const maxKept = 100
 
-// Hold makes Write keep the last texts until Release, if stderr is a terminal:
-// a program draws it whole.
+// Hold makes Write keep its last texts until Release, if stderr is a terminal:
+// another view takes the whole screen.
 func (s *Screen) Hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = s.terminal
 }
 
-// Release prints what was written since Hold.
+// Release prints the texts that Write has kept since Hold.
 func (s *Screen) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, text := range s.kept {
-		_, _ = io.WriteString(s.w, text) // a terminal that is gone shows nothing
+		_, _ = io.WriteString(s.w, text) // best effort
 	}
 	s.held, s.kept = false, nil
 }
@@ -131,7 +131,7 @@ func (s *Screen) Pause() {
 		moveUp(&b, s.drawn)
 		eraseRows(&b, s.drawn)
 		s.drawn = 0
-		_, _ = io.WriteString(s.w, b.String()) // a terminal that is gone shows nothing
+		_, _ = io.WriteString(s.w, b.String()) // best effort
 	}
 }
 

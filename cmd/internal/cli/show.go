@@ -20,8 +20,9 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// PrintSnapshot draws a tree with all that is known of each run and, for a path
-// below the root, that run with the runs below it.
+// PrintSnapshot prints the totals of a tree, and draws the run top with all
+// runs below it. For a run below the root it also prints all that is known of
+// that run.
 func PrintSnapshot(w io.Writer, s *client.Snapshot, top subjects.Path, d Display) error {
 	now := d.Now
 	runs := s.Runs()
@@ -54,7 +55,7 @@ func PrintSnapshot(w io.Writer, s *client.Snapshot, top subjects.Path, d Display
 	return p.err
 }
 
-// stdoutWidth is the width of the terminal, 0 if the standard output is none.
+// stdoutWidth is the width of the terminal, 0 if stdout is no terminal.
 func stdoutWidth() int {
 	width, _, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil {

@@ -23,8 +23,8 @@ const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
-// pageTypes has the type of each kind of file of the page. The types that a
-// machine has for them may be others.
+// pageTypes has the type of each kind of file of the page. The MIME tables of a
+// machine may give other types.
 var pageTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
