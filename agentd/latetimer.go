@@ -34,8 +34,9 @@ type lateTimer struct {
 	entry uint64
 	// reply is the reply subject of a turn's run.
 	reply string
-	// held is the delivery that made the timer owed.
-	held *bus.Delivery
+	// delivery is the message that made the timer owed, nil for a timer
+	// that is written at once.
+	delivery *bus.Delivery
 	// due is the time at which the timer is set.
 	due time.Time
 }
@@ -55,7 +56,7 @@ func turnTimer(x *execution, turn int, at time.Time) *lateTimer {
 	m.Fence = bus.After(m.Subject, 0)
 	reply, _ := x.replySubject()
 	return &lateTimer{
-		run: x.run, message: m, stepped: x.stepped, entry: x.state.LogSeq, reply: reply, held: x.t.Delivery,
+		run: x.run, message: m, stepped: x.stepped, entry: x.state.LogSeq, reply: reply, delivery: x.t.Delivery,
 	}
 }
 
@@ -86,13 +87,13 @@ func (t *lateTimer) isOver(ctx context.Context, w *Worker) (bool, error) {
 // write sets the timer.
 func (t *lateTimer) write(ctx context.Context, w *Worker) error {
 	_, err := w.conn.Write(ctx, t.present(w))
-	return t.unlessEnded(ctx, w, err)
+	return t.retryUnlessEnded(ctx, w, err)
 }
 
-// unlessEnded returns the error of the write that sets the timer, nil if the
-// timer or the outcome of a root was there. Outcomes that do not count keep no
-// timer out: it is set after them.
-func (t *lateTimer) unlessEnded(ctx context.Context, w *Worker, err error) error {
+// retryUnlessEnded returns the error of the write that sets the timer, nil if
+// the timer or the outcome of a root was there. Outcomes that do not count keep
+// no timer out: retryUnlessEnded writes the timer again, after them.
+func (t *lateTimer) retryUnlessEnded(ctx context.Context, w *Worker, err error) error {
 	conflict, there := errors.AsType[*bus.ConflictError](err)
 	for there && t.entry == 0 && w.conn.Grants.Required() {
 		_, ended, failed := w.runs.OutcomeAt(ctx, t.run, t.message.Fence.Subject)
@@ -235,7 +236,7 @@ func (l *lateTimers) set(ctx context.Context, due []*lateTimer) {
 		}
 	}
 	for i, err := range w.conn.WriteAll(ctx, ms) {
-		if err = open[i].unlessEnded(ctx, w, err); err != nil {
+		if err = open[i].retryUnlessEnded(ctx, w, err); err != nil {
 			l.failed(ctx, open[i], err)
 		} else {
 			open[i].acknowledge(ctx, w)
@@ -246,7 +247,7 @@ func (l *lateTimers) set(ctx context.Context, due []*lateTimer) {
 // failed gives back the delivery of a timer that could not be set.
 func (l *lateTimers) failed(ctx context.Context, t *lateTimer, err error) {
 	l.w.log.WarnContext(ctx, "timer not set", slog.String(keySubject, t.message.Subject), slog.Any(keyError, err))
-	l.w.giveBack(ctx, t.held, busRetryDelay)
+	l.w.giveBack(ctx, t.delivery, busRetryDelay)
 }
 
 // acknowledge acknowledges the delivery that the timer holds.
@@ -254,9 +255,9 @@ func (t *lateTimer) acknowledge(ctx context.Context, w *Worker) {
 	if t.entry == 0 {
 		pause.Notify(w.forwarded)
 	}
-	if err := t.held.Ack(); err != nil {
+	if err := t.delivery.Ack(); err != nil {
 		w.log.DebugContext(ctx, "acknowledgement failed",
-			slog.String(keySubject, t.held.Subject), slog.Any(keyError, err))
+			slog.String(keySubject, t.delivery.Subject), slog.Any(keyError, err))
 	}
 }
 

@@ -95,7 +95,7 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (late bool, _ err
 		return false, err
 	}
 	timer := rootTimer(w, r, header.Deadline)
-	timer.held = d
+	timer.delivery = d
 	return w.callRoot(ctx, timer, bus.Message{
 		Subject: r.Call(), Header: header.Pairs(), Body: body, Fence: bus.After(r.Call(), 0), Dated: dated,
 	})

@@ -112,9 +112,10 @@ func resolveLinks(path string) (string, error) {
 			return path, nil
 		}
 		if !filepath.IsAbs(to) {
-			// Not filepath.Join: it would resolve .. without
-			// looking at links.
-			to = filepath.Dir(path) + string(filepath.Separator) + to
+			// Not filepath.Join or filepath.Dir: they would resolve
+			// .. without looking at links.
+			dir, _ := filepath.Split(path)
+			to = dir + to
 		}
 		path = to
 	}

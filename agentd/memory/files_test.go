@@ -150,6 +150,8 @@ func TestFilesAreWrittenThroughLinks(t *testing.T) {
 		"deep/er/up.md":    "../up.md",
 		// .. is the parent of the link's target
 		"elsewhere/three.md": "../memory/linked/up.md",
+		"elsewhere/four.md":  "../memory/linked/../chain.md",
+		"deep/chain.md":      "end.md",
 	} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
@@ -161,6 +163,7 @@ func TestFilesAreWrittenThroughLinks(t *testing.T) {
 		{"memory/one.md", "deep/er/one.md", "# Mine\n"},
 		{"memory/new.md", "elsewhere/new.md", ""},
 		{"elsewhere/three.md", "deep/up.md", ""},
+		{"elsewhere/four.md", "deep/end.md", ""},
 	} {
 		log := store.Open(agent(t, "one"), filepath.Join(dir, tt.path))
 		add(t, log, entry("a", "1"), entry("b", "2"))

@@ -29,8 +29,8 @@ func (o Owed) All() []Effect {
 // CallModel asks the model for a turn.
 type CallModel struct{ Turn int }
 
-// CallTool carries out the tool of a tool run. The outcome has no effect of its
-// own: the worker that carries out CallTool publishes it.
+// CallTool carries out the tool of a tool run. No other effect publishes the
+// outcome: the worker that carries out CallTool does.
 type CallTool struct{}
 
 // CallChildren publishes the decisions of a turn. Without children and timer it
@@ -86,8 +86,8 @@ type PublishAnswer struct{ Turn int }
 type LogEnd struct{ End End }
 
 // PublishFailure publishes the outcome of a run whose messages show that it has
-// failed. The outcome of a turn that is not on the log, completed or failed,
-// has no effect of its own: the worker that carries out CallModel publishes it.
+// failed. No effect publishes the outcome of a turn that is not on the log,
+// completed or failed: the worker that carries out CallModel does.
 type PublishFailure struct{ End End }
 
 // StopBelow writes the cancel messages of the children and forks of an
@@ -109,17 +109,18 @@ type LogInterrupt struct{ Turn int }
 type HoldTurn struct {
 	Turn  int
 	Timer time.Time
-	// Why is the reason that the supervisor gave.
+	// Why says why the turn is held: the reason of the supervisor, or the
+	// tool that a person has to approve.
 	Why string
 }
 
 // HoldTool sets the timer of a tool run that waits for a person.
 type HoldTool struct{ HeldTool }
 
-// AwaitTask sets the timer that polls the task of a tool run.
+// AwaitTask sets the timer that polls the server's task of a tool run.
 type AwaitTask struct{}
 
-// CancelTask asks the server of a tool run that has ended to end its task.
+// CancelTask asks the MCP server to end its task of a tool run that has ended.
 type CancelTask struct{ ID string }
 
 // PublishSettled publishes the outcome of a tool run that a person has settled.
@@ -218,7 +219,8 @@ func (s State) sideEffects() []Effect {
 	return effects
 }
 
-// stopForks ends the forks that a person has stopped by interrupting this run.
+// stopForks returns the effect that ends the forks that a person has stopped by
+// interrupting this run.
 func (s State) stopForks() []Effect {
 	if below := s.stoppedForks(); len(below) > 0 {
 		return []Effect{StopBelow{Turn: len(s.Turns), Below: below, End: EndInterrupted()}}
@@ -260,7 +262,8 @@ func (ts Turns) unawaitedCalls() CallChildren {
 	return e
 }
 
-// cancelBelow ends the runs that work for a run that has ended.
+// cancelBelow returns the effect that ends the runs that work for a run that
+// has ended.
 func (s State) cancelBelow() []Effect {
 	if len(s.Turns) == 0 {
 		return nil

@@ -25,7 +25,8 @@ var (
 )
 
 // inRoot opens the working directory, and calls use with it and the checked
-// path of the argument "path".
+// path of the argument "path". It refuses the argument "artifact": the agent
+// has no artifact directory.
 func inRoot(c Call, use func(root *os.Root, name string) (string, error)) (string, error) {
 	name := c.Arguments["path"]
 	switch {
@@ -110,7 +111,7 @@ type replacement struct {
 }
 
 // write puts the content in the place of the file with a name: a reader sees
-// all of it or nothing. A symbolic link stays, and the file that it names is
+// the old content or the new, never a part. A symbolic link stays, and the file that it names is
 // replaced. A hard link ends: the other names keep the old content.
 func (r replacement) write(root *os.Root, name string) error {
 	for range maxLinks {
@@ -121,12 +122,15 @@ func (r replacement) write(root *os.Root, name string) error {
 		if filepath.IsAbs(to) {
 			return errEscapes
 		}
-		name = path.Join(path.Dir(name), to)
+		// Not path.Join: it would resolve .. without looking at links.
+		dir, _ := path.Split(name)
+		name = dir + to
 	}
 	if info, err := root.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("path %w", files.ErrNotRegular)
 	}
-	temp := path.Join(path.Dir(name), fmt.Sprintf(".axe-%.16s", digest([]byte(r.key+name))))
+	dir, _ := path.Split(name)
+	temp := dir + fmt.Sprintf(".axe-%.16s", digest([]byte(r.key+name)))
 	// An attempt of a worker that died may have left it.
 	_ = root.Remove(temp)
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, r.mode)

@@ -1,6 +1,8 @@
 package builtin_test
 
 import (
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -54,6 +56,55 @@ func TestNoPathLeadsOut(t *testing.T) {
 				}
 				if b, err := os.ReadFile(file); err != nil || string(b) != secret {
 					t.Errorf("the file outside has %q, error %v; want %q", b, err, secret)
+				}
+			})
+		}
+	}
+}
+
+// TestLinksAreFollowed: a file that is written or edited through symbolic links
+// is the one that a read through them finds, also where a link leads to a
+// directory and .. follows. The links stay.
+func TestLinksAreFollowed(t *testing.T) {
+	const old, now = "old words", "new words"
+	links := map[string]string{
+		"link": "a/b", "a/b/f": "../g", "chain": "link/../step", "a/step": "g", "plain": "a/g",
+	}
+	for _, path := range []string{"link/f", "chain", "plain", "a/g"} {
+		for tool, arguments := range map[string]map[string]string{
+			"write_file": {"content": now},
+			"edit_file":  {"old_string": "old", "new_string": "new"},
+		} {
+			t.Run(tool+" "+path, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				errs := []error{os.MkdirAll(filepath.Join(dir, "a/b"), 0o700)}
+				for link, to := range links {
+					errs = append(errs, os.Symlink(to, filepath.Join(dir, link)))
+				}
+				errs = append(errs, os.WriteFile(filepath.Join(dir, "a/g"), []byte(old), 0o600))
+				if err := errors.Join(errs...); err != nil {
+					t.Fatal(err)
+				}
+				arguments = maps.Clone(arguments)
+				arguments["path"] = path
+				used, _ := builtin.Find(tool)
+				if _, err := used.Run(t.Context(), builtin.Call{Dir: dir, Key: "T.r-1-0", Arguments: arguments}); err != nil {
+					t.Fatal(err)
+				}
+				if b, err := os.ReadFile(filepath.Join(dir, "a/g")); err != nil || string(b) != now {
+					t.Errorf("a/g has %q, error %v; want %q", b, err, now)
+				}
+				for link, to := range links {
+					if got, err := os.Readlink(filepath.Join(dir, link)); got != to {
+						t.Errorf("the link %s leads to %q, error %v; want %q", link, got, err, to)
+					}
+				}
+				for _, dirs := range []string{"", "a", "a/b"} {
+					all, err := os.ReadDir(filepath.Join(dir, dirs))
+					if want := map[string]int{"": 4, "a": 3, "a/b": 1}[dirs]; err != nil || len(all) != want {
+						t.Errorf("directory %q has %v, error %v; want %d entries", dirs, all, err, want)
+					}
 				}
 			})
 		}

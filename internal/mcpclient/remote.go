@@ -28,7 +28,8 @@ const (
 	maxErrorBody = 64 << 10
 )
 
-// remote is an MCP server that is reached by streamable HTTP. It is a server.
+// remote is an MCP server that is reached by streamable HTTP. It implements
+// server.
 type remote struct {
 	mcp.StreamableClientTransport
 
@@ -66,7 +67,7 @@ type wire struct {
 	base    *http.Transport
 	url     string
 	headers map[string]string
-	// limit bounds an answer. It is maxMessage, except in tests.
+	// limit bounds the answer to a call. It is maxMessage, except in tests.
 	limit int
 	// silenced is called at the end of a stream of notifications.
 	silenced func()
@@ -136,7 +137,7 @@ func headerValue(s string) string {
 	return prefix + base64.StdEncoding.EncodeToString([]byte(s)) + suffix
 }
 
-// addHeaders adds the headers of the definition. They may be secrets, so that a
+// addHeaders adds the headers of the definition. They may be secrets, so a
 // redirect to another host does not get them.
 func (w *wire) addHeaders(req *http.Request) {
 	u, err := url.Parse(w.url)
@@ -232,8 +233,9 @@ func readAnswer(resp *http.Response, x *exchange, limit int) error {
 	return nil
 }
 
-// statusError is the error of a bad status. A status of 500 or more comes from
-// a server, or from one before it, that may have begun the call.
+// statusError is the error of a bad status. A status of 500 or more without an
+// answer of JSON-RPC may come after the server, or a proxy before it, has begun
+// the call.
 func statusError(req *http.Request, resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	err := fmt.Errorf("the server answered with the HTTP status %s", resp.Status)

@@ -9,8 +9,9 @@ import (
 const maxSkill = 1 << 20 // bytes
 
 // ReadSkill returns the text of the skill at a path, "" for an empty path. The
-// path names a file, or a directory that holds a SKILL.md. An operator chooses
-// the path, so it may lead out of the workdir, unlike context files.
+// path names a file, or a directory that holds a SKILL.md. The author of
+// the agent's file chooses the path, so it may lead out of the workdir, unlike
+// context files.
 func ReadSkill(name string) (string, error) {
 	if name == "" {
 		return "", nil

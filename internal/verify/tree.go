@@ -19,8 +19,8 @@ type tree struct {
 	// cancels has the first cancel message on each path; nil if there are
 	// none.
 	cancels map[subjects.Path]uint64
-	// oldest is the time at which the server stored the tree's first
-	// message.
+	// oldest is the time at which the server stored the tree's oldest
+	// message that was seen.
 	oldest time.Time
 }
 
@@ -38,7 +38,9 @@ type node struct {
 	state run.State
 	// call is the sequence of the call, 0 if the run was not called.
 	call uint64
-	// parent is the run that has called it, nil for a root.
+	// parent is the run that has called it. It is nil for a root, for a
+	// call that cannot be carried out, and if no message of the caller was
+	// seen.
 	parent *node
 	// callErr says why the call cannot be carried out, nil if it can.
 	callErr  error
@@ -58,7 +60,8 @@ type node struct {
 	// interrupted are the turns after which the run was idle because a
 	// person interrupted it.
 	interrupted []int
-	// overdue says that the run's own deadline has fired.
+	// overdue says that the timer of the run's own deadline has fired. It
+	// may have fired early. The timer of a poll does not count.
 	overdue bool
 	// cancelled is the sequence of the run's cancel message, 0 if there is
 	// none.
@@ -71,8 +74,8 @@ type node struct {
 	// refused are the outcomes of its calls that do not count, unless the
 	// next log entry says otherwise.
 	refused []refused
-	// broken says that the log cannot be folded. Nothing that rests on the
-	// fold is checked any more.
+	// broken says that the run's state is not known any more. Nothing that
+	// rests on the fold is checked then.
 	broken bool
 	// skippedWait says that the run went on without an outcome that it
 	// needed.
@@ -111,21 +114,23 @@ func (c *Checker) node(r subjects.Run) *node {
 	return n
 }
 
+// run returns the address of a node's run.
 func (c *Checker) run(n *node) subjects.Run { return c.cfg.Space.Run(n.agent, n.tree.id, n.path) }
 
-// awaits says why the run's model may not be asked, "" if it may. Only the log
-// turns a ready run into a waiting one, and the log fences answers. So no race
-// explains an answer that is stored while the run waits.
+// awaits says what an awaiting, held or idle run waits for, "" for a run in any
+// other phase. Only the log turns a ready run into a waiting one, and the log
+// fences answers. So no race explains an answer that is stored while the run
+// waits.
 func (n *node) awaits() string {
 	switch n.state.Phase {
 	case run.Awaiting:
-		const text = "%d calls of turn %d have neither an outcome nor timed out"
+		const text = "%d calls of turn %d have no outcome and have not timed out"
 		return fmt.Sprintf(text, n.state.Pending(), len(n.state.Turns))
 	case run.Held:
 		if n.state.Hold != nil {
 			return "a person has to settle its call, or to answer its tool"
 		}
-		return fmt.Sprintf("turn %d waits for a person to approve of it", len(n.state.Turns))
+		return fmt.Sprintf("turn %d waits for a person to approve it", len(n.state.Turns))
 	case run.Idle:
 		return "it is idle, and no message has come"
 	case run.None, run.Ready, run.Polling, run.Completed, run.Failed:
@@ -148,7 +153,8 @@ func (n *node) decision(turn, index int) (_ *run.Call, ok bool) {
 	return &e.Calls[index], true
 }
 
-// due lists the calls of the current turn that are due and have no outcome.
+// due lists the calls of the current turn that are due and have no outcome. It
+// lists none for an interrupted run.
 func (n *node) due() []run.Child {
 	call, _ := n.state.Outstanding().Then.(run.CallChildren)
 	return call.Children
@@ -169,13 +175,13 @@ func (n *node) child(turn, index int, agent string) *node {
 	return n.tree.runs[place{a, n.path.Child(turn, index)}]
 }
 
-// cancelUpTo returns a cancel message with a sequence up to seq that covers the
-// run, 0 if there is none.
-func (n *node) cancelUpTo(seq uint64) uint64 {
+// cancelUpTo returns the lowest sequence of a cancel message that covers the
+// run, 0 if there is none up to seq.
+func (n *node) cancelUpTo(seq uint64) (lowest uint64) {
 	for p, at := range n.tree.cancels {
-		if at <= seq && p.Covers(n.path) {
-			return at
+		if at <= seq && p.Covers(n.path) && (lowest == 0 || at < lowest) {
+			lowest = at
 		}
 	}
-	return 0
+	return lowest
 }
