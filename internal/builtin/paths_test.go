@@ -89,7 +89,8 @@ func TestLinksAreFollowed(t *testing.T) {
 				arguments = maps.Clone(arguments)
 				arguments["path"] = path
 				used, _ := builtin.Find(tool)
-				if _, err := used.Run(t.Context(), builtin.Call{Dir: dir, Key: "T.r-1-0", Arguments: arguments}); err != nil {
+				c := builtin.Call{Dir: dir, Key: "T.r-1-0", Arguments: arguments}
+				if _, err := used.Run(t.Context(), c); err != nil {
 					t.Fatal(err)
 				}
 				if b, err := os.ReadFile(filepath.Join(dir, "a/g")); err != nil || string(b) != now {
