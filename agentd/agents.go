@@ -395,13 +395,16 @@ func (w *Worker) agentsToServe(ctx context.Context) map[subjects.Agent]bool {
 	return agents
 }
 
+// cardsTogether is the largest number of cards that a worker puts into the
+// directory with one write. Workers that start together put the same cards:
+// between two writes each hears what the others have put.
+const cardsTogether = 500
+
 // announceAll puts those cards of the worker's agents into the directory that
-// the directory lacks. It tries until ctx ends.
+// the directory lacks. It tries until ctx ends. More than a few cards are
+// written together. If that fails, each is written by itself, so that one bad
+// card holds up no other.
 func (w *Worker) announceAll(ctx context.Context) {
-	type announcement struct {
-		Card
-		first bool
-	}
 	var news []announcement
 	cards := w.agents.cards(w.cfg)
 	maps.Copy(cards, w.toolsets.cards(w.cfg.Name))
@@ -412,10 +415,15 @@ func (w *Worker) announceAll(ctx context.Context) {
 			news = append(news, announcement{c, first})
 		}
 	}
-	_ = each(ctx, news, func(ctx context.Context, n announcement) error {
-		w.retryAnnounce(ctx, func() error { return w.directory.announce(ctx, n.Card, n.first) })
-		return nil // it has succeeded, or ctx has ended
-	})
+	for some := range slices.Chunk(news, cardsTogether) {
+		if len(some) > atOnce && w.directory.announceTogether(ctx, some) == nil {
+			continue
+		}
+		_ = each(ctx, some, func(ctx context.Context, n announcement) error {
+			w.retryAnnounce(ctx, func() error { return w.directory.announce(ctx, n) })
+			return nil // it has succeeded, or ctx has ended
+		})
+	}
 }
 
 // retryAnnounce changes the directory: it calls do until it succeeds or ctx

@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -362,6 +363,47 @@ func TestDifferingWorkersStopAnnouncing(t *testing.T) {
 		}
 		h.expectCompleted(h.submit("leaf", "go"), "leaf")
 	})
+}
+
+// TestManyCardsWrittenTogether: a worker with many agents announces all of them
+// with one write. If the server refuses that, the worker announces each by
+// itself.
+func TestManyCardsWrittenTogether(t *testing.T) {
+	t.Parallel()
+	for _, refused := range []bool{false, true} {
+		withHarness(t, func(h *harness) {
+			var tried atomic.Int64
+			atStep := func(s step) error {
+				if s.Op != "write" || s.Subject != "$KV.AXE_AGENTS.*" || s.After {
+					return nil
+				}
+				tried.Add(1)
+				if refused {
+					return errBusBroken
+				}
+				return nil
+			}
+			h.callingLead([]string{"leaf"}, call("leaf", "x"))
+			agents := h.agents
+			for i := range 100 {
+				a := h.agents[1]
+				a.Name = fmt.Sprintf("leaf%d", i)
+				agents = append(agents, a)
+			}
+			h.startWorker("w1", workerOptions{agents: agents, atStep: atStep})
+			h.awaitReady()
+			dir, err := h.conn.Directory(h.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cards, err := dir.All(h.ctx)
+			if err != nil || len(cards) != len(agents) || tried.Load() != 1 {
+				t.Errorf("refused %t: %d of %d cards after %d writes of many, want all after 1; error %v",
+					refused, len(cards), len(agents), tried.Load(), err)
+			}
+			h.expectCompleted(h.submit("lead", "go"), "c0=leaf")
+		})
+	}
 }
 
 // TestCallersReadDescriptions: the model of a caller reads the description of

@@ -212,23 +212,61 @@ func (d *directory) lacks(c Card, first bool) bool {
 	return !ok || c.Problem == "" || stored.Problem != "" || first
 }
 
+// announcement is a card to put into the directory.
+type announcement struct {
+	Card
+	// first marks the worker's first report of the card's problem: see
+	// lacks.
+	first bool
+}
+
 // announce puts a card into the directory, unless the directory no longer lacks
 // it.
-func (d *directory) announce(ctx context.Context, c Card, first bool) error {
+func (d *directory) announce(ctx context.Context, a announcement) error {
 	d.mu.Lock()
-	dir, changes := d.bus, d.changes[c.Name]
+	dir, changes := d.bus, d.changes[a.Name]
 	d.mu.Unlock()
-	if !d.lacks(c, first) {
+	if !d.lacks(a.Card, a.first) {
 		return nil
 	}
-	body, err := json.Marshal(c)
+	body, err := json.Marshal(a.Card)
 	if err != nil {
 		return err
 	}
-	if _, err := dir.Put(ctx, c.Name, body); err != nil {
+	if _, err := dir.Put(ctx, a.Name, body); err != nil {
 		return err
 	}
-	d.stored(c, changes)
+	d.stored(a.Card, changes)
+	return nil
+}
+
+// announceTogether puts cards into the directory with one write, but for those
+// that the directory no longer lacks. It tries once. On an error it has put
+// none.
+func (d *directory) announceTogether(ctx context.Context, all []announcement) error {
+	cards, bodies, changes := map[string]Card{}, map[string][]byte{}, map[string]int{}
+	d.mu.Lock()
+	dir := d.bus
+	for _, a := range all {
+		changes[a.Name] = d.changes[a.Name]
+	}
+	d.mu.Unlock()
+	for _, a := range all {
+		if !d.lacks(a.Card, a.first) {
+			continue
+		}
+		body, err := json.Marshal(a.Card)
+		if err != nil {
+			return err
+		}
+		cards[a.Name], bodies[a.Name] = a.Card, body
+	}
+	if err := dir.PutTogether(ctx, bodies); err != nil {
+		return err
+	}
+	for name, c := range cards {
+		d.stored(c, changes[name])
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -93,4 +94,61 @@ func outliveBucket(t *testing.T, missing time.Duration) {
 			t.Errorf("caught up %d times, want 1; keys (-want +got):\n%s", caught, diff)
 		}
 	})
+}
+
+// TestPutTogether: values are stored together, or none of them. A bucket of an
+// earlier version refuses to, until Provision has changed it.
+func TestPutTogether(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{SyncAlways: true})}, true)
+	dir, err := c.Directory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string][]byte{}
+	for i := range 300 {
+		values[fmt.Sprintf("agent%d", i)] = fmt.Appendf(nil, "card %d", i)
+	}
+	expect := func(want int) {
+		t.Helper()
+		all, err := dir.All(t.Context())
+		if err != nil || len(all) != want {
+			t.Errorf("the bucket has %d values, want %d; error %v", len(all), want, err)
+		}
+	}
+	bucket := "KV_" + c.cfg.Space.Name("AGENTS")
+	s, err := c.js.Stream(t.Context(), bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier := s.CachedInfo().Config
+	earlier.AllowAtomicPublish = false
+	if _, err := c.js.UpdateStream(t.Context(), earlier); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.PutTogether(t.Context(), values); err == nil {
+		t.Error("a bucket of an earlier version: got no error, want one")
+	}
+	expect(0)
+	if err := c.Provision(t.Context(), Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	// Wherever the key comes in the map's order, it makes the batch fail.
+	values["."] = []byte("no key")
+	if err := dir.PutTogether(t.Context(), values); err == nil {
+		t.Error("a key that the bucket does not have: got no error, want one")
+	}
+	expect(0)
+	delete(values, ".")
+	for range 2 { // whatever value a key has
+		if err := dir.PutTogether(t.Context(), values); err != nil {
+			t.Fatal(err)
+		}
+		expect(300)
+	}
+	if got, _, ok, err := dir.Get(t.Context(), "agent7"); string(got) != "card 7" || !ok || err != nil {
+		t.Errorf("agent7: got %q (found %t), error %v, want card 7", got, ok, err)
+	}
+	if err := dir.PutTogether(t.Context(), nil); err != nil {
+		t.Errorf("no values: got %v, want no error", err)
+	}
 }

@@ -174,7 +174,10 @@ func ensureBuckets(ctx context.Context, js jetstream.JetStream, sp subjects.Spac
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		_, err = js.CreateKeyValue(ctx, agents)
 	}
-	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
+	if err == nil || errors.Is(err, jetstream.ErrBucketExists) {
+		err = allowBatches(ctx, js, "KV_"+agents.Bucket)
+	}
+	if err != nil {
 		return fmt.Errorf("bucket %s: %w", agents.Bucket, err)
 	}
 	objects := jetstream.ObjectStoreConfig{
@@ -189,6 +192,22 @@ func ensureBuckets(ctx context.Context, js jetstream.JetStream, sp subjects.Spac
 		return fmt.Errorf("object store %s: %w", objects.Bucket, err)
 	}
 	return nil
+}
+
+// allowBatches makes a stream accept atomic batches, which the client library
+// sets for no bucket.
+func allowBatches(ctx context.Context, js jetstream.JetStream, name string) error {
+	s, err := js.Stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	cfg := s.CachedInfo().Config
+	if cfg.AllowAtomicPublish {
+		return nil
+	}
+	cfg.AllowAtomicPublish = true
+	_, err = js.UpdateStream(ctx, cfg)
+	return err
 }
 
 // ensureStream creates a stream, or changes the settings of an existing one
