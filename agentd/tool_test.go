@@ -206,7 +206,7 @@ func TestToolTimeout(t *testing.T) {
 			}),
 		}
 		h.models["ops"] = turns(
-			calls(use("run_command", "command", "echo begun; sleep 1000; echo ended")),
+			calls(use("run_command", "command", "echo begun; sleep 10; echo ended")),
 			joinsResults,
 		)
 		h.startWorker("w", workerOptions{Config: agentd.Config{Sandbox: agentd.NewSandbox()}})

@@ -97,7 +97,7 @@ func (b *bucket) list(ctx context.Context, keys string, since time.Time) (all []
 	for more := true; more; {
 		next := pageAfter(b.subject(keys), seq)
 		if len(all) == 0 && !since.IsZero() {
-			next.Seq, next.StartTime = 0, since
+			next.Seq, next.StartTime = 0, b.conn.Clocks.serverTime(since)
 		}
 		page, again, err := b.get(ctx, next)
 		if err != nil {

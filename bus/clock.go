@@ -571,7 +571,8 @@ func (cs *Clocks) pretend(s *Stored) {
 	}
 }
 
-// serverTime is the inverse of stamp at the present moment.
+// serverTime returns the time that the server shows for a time of stamp, at the
+// present moment. It is the inverse of stamp.
 func (cs *Clocks) serverTime(t time.Time) time.Time {
 	now := time.Now()
 	return t.Add(now.Sub(cs.stamp(now)))

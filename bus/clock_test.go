@@ -224,3 +224,23 @@ func TestLearnedBeforeTheFirstReading(t *testing.T) {
 		t.Errorf("steps %v, want the one that was learned", steps)
 	}
 }
+
+// TestRecentEntriesByAWrongClock: a read of the entries since a time of a
+// server's clock finds the entries that were stored after it, however wrong the
+// clock is.
+func TestRecentEntriesByAWrongClock(t *testing.T) {
+	for _, ahead := range []time.Duration{-time.Hour, 0, time.Hour} {
+		var by atomic.Int64
+		by.Store(int64(ahead))
+		c := skewedT(t, serveT(t, ServerConfig{}), &by)
+		if _, err := c.Workers().Swap(t.Context(), subjects.WorkerOf("w1"), 0, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		for since, want := range map[time.Duration]int{-time.Minute: 1, time.Minute: 0} {
+			got, err := c.Workers().List(t.Context(), time.Now().Add(ahead+since))
+			if err != nil || len(got) != want {
+				t.Errorf("clock %v ahead, entries since %v: got %d, want %d; error %v", ahead, since, len(got), want, err)
+			}
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/subjects"
 )
@@ -115,12 +116,43 @@ func TestAnswersAreNoMessages(t *testing.T) {
 		if _, err := client.Forget(t.Context(), h.Client, tree); !errors.Is(err, client.ErrAtWork) {
 			t.Errorf("forget: %v, want %v", err, client.ErrAtWork)
 		}
+		if err := h.Interrupt(t.Context(), tree, subjects.Root); err != nil {
+			t.Errorf("interrupt: %v", err)
+		}
 		if err := h.Cancel(t.Context(), tree, subjects.Root, "enough"); err != nil {
 			t.Errorf("cancel: %v", err)
 		}
 		o, err := h.Wait(t.Context(), tree)
 		if err != nil || o.Kind != run.KindCancelled {
 			t.Errorf("got %+v, %v; want a cancelled tree", o, err)
+		}
+	})
+}
+
+// TestForgetAwaitsAnsweredRuns: a run is at work below a root that has ended. An
+// answer of the server under its reply subject is no outcome, so the tree is
+// not removed.
+func TestForgetAwaitsAnsweredRuns(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		t := h.t
+		root := h.conn.Space().Run(h.agent("lead"), client.TreeID("lone"), subjects.Root)
+		child := root
+		child.Path = subjects.Root.Child(1, 0)
+		for r, reply := range map[subjects.Run]string{root: root.Result(), child: root.Reply(1, 0)} {
+			deadline := subjects.FormatDeadline(time.Now().Add(time.Hour))
+			header := [][2]string{{subjects.HeaderReply, reply}, {subjects.HeaderDeadline, deadline}}
+			if _, err := h.conn.Write(t.Context(), bus.Message{Subject: r.Call(), Header: header}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.write(root.Result(), `{"status":"completed","agent":"lead","result":"done"}`)
+		h.answer(root.Result(), root.Reply(1, 0))
+		if _, err := client.Forget(t.Context(), h.Client, root.Tree); !errors.Is(err, client.ErrAtWork) {
+			t.Errorf("forget: %v, want %v", err, client.ErrAtWork)
+		}
+		h.write(root.Reply(1, 0), `{"status":"completed","agent":"lead","result":"done"}`)
+		if _, err := client.Forget(t.Context(), h.Client, root.Tree); err != nil {
+			t.Errorf("forget after the outcome: %v, want no error", err)
 		}
 	})
 }

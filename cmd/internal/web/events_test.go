@@ -148,10 +148,11 @@ func TestLastEventID(t *testing.T) {
 }
 
 // TestLateWatcher: a watcher that comes after a worker has begun to ask a model
-// is told so, and by which worker.
+// is told so, and by which worker. The first watcher may come in time for the
+// worker's own event. It is gone when the second one comes.
 func TestLateWatcher(t *testing.T) {
 	h := newHarness(t)
-	h.serve(httpguard.Tokens{})
+	server, _ := h.serve(httpguard.Tokens{})
 	h.submit("lead", "words", "t1")
 	next(t, h.gate.asked)
 	for _, watcher := range []string{"the first", "the second"} {
@@ -172,7 +173,8 @@ func TestLateWatcher(t *testing.T) {
 				why = l.Why
 			}
 		}
-		defer stop()
+		stop()
+		h.untilUnwatched(server)
 	}
 	close(h.gate.open)
 }
@@ -215,6 +217,12 @@ func TestManyWatchers(t *testing.T) {
 		stops[i]()
 	}
 	_ = lazy.Body.Close()
+	h.untilUnwatched(s)
+}
+
+// untilUnwatched waits until a server follows no tree.
+func (h *harness) untilUnwatched(s *Server) {
+	h.t.Helper()
 	h.until("no tree is followed", func() bool {
 		s.feeds.mu.Lock()
 		defer s.feeds.mu.Unlock()
