@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/archive"
 	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
@@ -98,6 +100,62 @@ func TestCopyOfATurnNotTaken(t *testing.T) {
 		if o := h.awaitOutcome(q, time.Minute); !strings.Contains(o.Error, "has no turn 3") {
 			t.Errorf("outcome %s %q, want an error with \"has no turn 3\"", o.Status, o.Error)
 		}
+	})
+}
+
+// TestCopyOfItself: a call that says that its run goes on from the run itself,
+// or from a run that was called later, fails. Nothing was said before the call.
+func TestCopyOfItself(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil)}
+		h.models["lead"] = says("the end")
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		later := h.root("lead")
+		one := h.root("lead")
+		for _, copied := range []struct{ run, of subjects.Run }{{one, one}, {h.root("lead"), later}} {
+			q := copied.run
+			body, err := json.Marshal(run.Input{Task: "go", Copy: run.CopyOf(copied.of, 0)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			head := subjects.Header{
+				Tree: q.Tree, Path: q.Path, Deadline: time.Now().Add(time.Hour), Reply: q.Space.Result(q.Agent, q.Tree),
+			}
+			h.write(bus.Message{Subject: q.Call(), Header: head.Pairs(), Body: body})
+			if o := h.awaitOutcome(q, time.Minute); !strings.Contains(o.Error, "there was no run") {
+				t.Errorf("outcome %s %q, want an error with \"there was no run\"", o.Status, o.Error)
+			}
+		}
+	})
+}
+
+// TestCopyOfAnImportedRun: a tree is exported, removed and imported again on the
+// same bus, where its messages have higher sequences than before. A copy of its
+// run continues the whole conversation.
+func TestCopyOfAnImportedRun(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", []string{"leaf"}), define("leaf", nil)}
+		h.models["lead"] = turns(calls(call("leaf", "x")), says("the end"), recites)
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "go")
+		h.expectCompleted(r, "the end")
+		c := client.New(h.conn)
+		var file bytes.Buffer
+		if _, err := client.Export(h.ctx, c, archive.NewWriter(&file, time.Now()), r.Tree); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Forget(h.ctx, c, r.Tree); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Import(h.ctx, c, bytes.NewReader(file.Bytes()), func(subjects.Tree) {}); err != nil {
+			t.Fatal(err)
+		}
+		q := h.fork(r, "And you?")
+		h.expectCompleted(q, "user: go|assistant: calling|tool: |assistant: the end|user: And you?")
 	})
 }
 

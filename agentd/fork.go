@@ -140,7 +140,8 @@ func (w *Worker) conversationAt(ctx context.Context, r subjects.Run, turn int) (
 // results of the turn's calls. With turn 0 it is the whole conversation.
 // Messages after the sequence seq are left out, so the conversation is the same
 // for every worker at any time. The error wraps errNoConversation if there is
-// no such run or turn.
+// no such turn, or no such run that was called before seq. So no run continues
+// itself.
 func (w *Worker) conversationBefore(
 	ctx context.Context, r subjects.Run, turn int, seq uint64,
 ) (*conversation, error) {
@@ -149,23 +150,27 @@ func (w *Worker) conversationBefore(
 	if err != nil {
 		return nil, err
 	}
-	if !ok {
-		return nil, fmt.Errorf("%w: there is no run %s", errNoConversation, r)
+	if !ok || call.Seq >= seq {
+		return nil, fmt.Errorf("%w: there was no run %s before", errNoConversation, r)
 	}
-	of.header, _ = subjects.ParseCall(r, call.Header.Get)
-	ms, err := w.runs.Latest(ctx, r, of.header.Reply)
+	of.parseCall(call, false)
+	reply, ok := of.replySubject()
+	if !ok {
+		reply = "" // the call is malformed, and the run has taken no turn
+	}
+	ms, err := w.runs.Latest(ctx, r, reply)
 	if err != nil {
 		return nil, err
 	}
 	next, err := of.foldPast(ctx, ms, func(m bus.Stored) bool {
 		nextTurn := turn > 0 && m.Subject == r.Log() && len(of.state.Turns) == turn
-		return m.Seq > seq || m.Subject == of.header.Reply || nextTurn
+		return m.Seq > seq || m.Subject == reply || nextTurn
 	})
 	if err != nil {
 		return nil, err
 	}
 	answer := ""
-	if next != nil && next.Seq <= seq && next.Subject == of.header.Reply {
+	if next != nil && next.Seq <= seq && next.Subject == reply {
 		o, err := w.runs.Outcome(ctx, *next)
 		if err != nil {
 			return nil, err
@@ -182,7 +187,7 @@ func (r *loadedRun) continuedWith(ctx context.Context, turn int, answer string) 
 		answer = "" // it is in the turns already
 	}
 	turns := len(r.state.Turns)
-	if turn > turns+1 || turn == turns+1 && answer == "" {
+	if turn < 0 || turn > turns+1 || turn == turns+1 && answer == "" {
 		return nil, fmt.Errorf("%w: %s has no turn %d", errNoConversation, r.run, turn)
 	}
 	c, err := r.withInherited(ctx)

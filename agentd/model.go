@@ -111,7 +111,7 @@ func enter(ctx context.Context, x *execution, pool *slots) (res result, ok bool,
 		return x.reread(), false, nil
 	}
 	x.t.pool = pool
-	x.w.limitLease(x.t, time.Now().Add(x.clock().Until(x.deadline())+x.w.conn.AckWait()))
+	x.w.limitLease(x.t, time.Now().Add(x.clock().Until(x.deadline())).Add(x.w.conn.AckWait()))
 	return result{}, true, nil
 }
 

@@ -76,6 +76,9 @@ func newEdit(root *os.Root, name string, c Call) (edit, error) {
 	case n > 1 && !strings.EqualFold(c.Arguments["replace_all"], "true"):
 		const text = "old_string found %d times; set replace_all to true or provide a more unique string"
 		return edit{}, fmt.Errorf(text, n)
+	case len(b)+n*(len(after)-len(before)) > maxFile:
+		// Such a file could not be read again, and might not fit into memory.
+		return edit{}, fmt.Errorf("the edited file would be larger than %d MiB", maxFile>>20)
 	}
 	return edit{b, []byte(strings.ReplaceAll(string(b), before, after)), mode, n}, nil
 }

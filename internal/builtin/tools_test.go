@@ -61,3 +61,33 @@ func writeTree(t *testing.T, files map[string]string) string {
 	}
 	return dir
 }
+
+// TestEditIsBounded: an edit that would make a file too large to be read again
+// is refused, before its text is in memory, and the file stays as it is. Neither
+// a plan nor a call makes the text.
+func TestEditIsBounded(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	dir := writeTree(t, map[string]string{"a": strings.Repeat("a", size)})
+	tool := editFile()
+	for grown, wantErr := range map[int]string{
+		maxFile / size: "", maxFile/size + 1: "larger than 16 MiB", 1 << 20: "larger than 16 MiB",
+	} {
+		c := Call{Dir: dir, Key: "T.r-1-0", Arguments: args{
+			"path": "a", "old_string": "a", "new_string": strings.Repeat("b", grown), "replace_all": "true",
+		}}
+		_, err := tool.Plan(c)
+		if (err != nil) != (wantErr != "") || err != nil && !strings.Contains(err.Error(), wantErr) {
+			t.Errorf("plan, %d bytes for one: error %v, want %q", grown, err, wantErr)
+		}
+		if wantErr == "" {
+			continue
+		}
+		if got, err := use(t.Context(), tool, c); err == nil || !strings.Contains(err.Error(), wantErr) {
+			t.Errorf("%d bytes for one: got %q and error %v, want error %q", grown, got, err, wantErr)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "a")); err != nil || len(b) != size {
+		t.Errorf("the file has %d bytes, error %v; want %d", len(b), err, size)
+	}
+}

@@ -105,7 +105,9 @@ func (r Reader) apply(
 			return s, e, fmt.Errorf("run %s: %w", of, err)
 		}
 	}
-	s.Seq = max(s.Seq, m.Seq)
+	if m.IsImported() == s.Imported { // both count in the same stream
+		s.Seq = max(s.Seq, m.Origin().Seq)
+	}
 	return s, e, nil
 }
 
