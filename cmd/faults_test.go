@@ -59,12 +59,13 @@ func TestFaultsAreFound(t *testing.T) {
 				if sound[find.pkg] == "" {
 					sound[find.pkg] = find.build(t, t.TempDir())
 				}
-				took, out, failed := find.run(t, sound[find.pkg], "")
-				if failed {
-					t.Errorf("%s fails without a fault, after %v:\n%s", find, took, out)
-					continue
-				}
-				t.Logf("passed in %v: %s", took, find)
+				t.Run(find.test, func(t *testing.T) {
+					took, out, failed := find.run(t, sound[find.pkg], "")
+					if failed {
+						t.Fatalf("%s fails without a fault, after %v:\n%s", find, took, out)
+					}
+					t.Logf("passed in %v: %s", took, find)
+				})
 			}
 		}
 	})
