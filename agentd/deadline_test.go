@@ -8,6 +8,7 @@ import (
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
@@ -271,5 +272,29 @@ func TestRootWhoseTimerIsLate(t *testing.T) {
 		h.startWorker("successor", workerOptions{})
 		h.expectFailed(r, run.KindTimeout, "timeout after 3s")
 		h.checkVerified()
+	})
+}
+
+// TestDistantDeadline: a worker renews the lease of a run with a deadline in a
+// thousand years, which is more than a duration can hold. Its model is asked
+// once.
+func TestDistantDeadline(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil)}
+		h.models["lead"] = delayed(5*time.Minute, says("at last"))
+		for _, name := range []string{"w1", "w2"} {
+			h.startWorker(name, workerOptions{})
+		}
+		h.awaitReady()
+		q := h.root("lead")
+		head := subjects.Header{
+			Tree: q.Tree, Path: q.Path, Deadline: time.Now().AddDate(1000, 0, 0), Reply: q.Space.Result(q.Agent, q.Tree),
+		}
+		h.write(bus.Message{Subject: q.Call(), Header: head.Pairs(), Body: []byte(`{"task":"go"}`)})
+		h.expectCompleted(q, "at last")
+		if n := len(h.requests("lead")); n != 1 {
+			t.Errorf("%d requests to the model, want one", n)
+		}
 	})
 }

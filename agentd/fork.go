@@ -54,8 +54,9 @@ func (x *execution) loadInherited(ctx context.Context) (res result, ok bool, err
 
 // inheritedStart returns the start that a run takes over from the run that it
 // continues. For a root it returns the budget of that run too, because no
-// caller passes it on. It returns nil if the run continues none, or one without
-// a start on its log. The error wraps errUnread.
+// caller passes it on. It returns nil if the run continues none, if the other run
+// has no start on its log, and if there is no such conversation: loadInherited
+// reports that. The error wraps errUnread.
 func (x *execution) inheritedStart(ctx context.Context) (*run.Start, subjects.Budget, error) {
 	var none subjects.Budget
 	c, err := x.continuedConversation(ctx)
@@ -89,7 +90,8 @@ func (x *execution) inheritedStart(ctx context.Context) (*run.Start, subjects.Bu
 
 // continuedConversation returns the conversation that a run continues, nil if
 // it continues none. A fork without a prompt continues its parent's, at the
-// turn that forked. A root that a person has forked continues that of any run.
+// turn that forked. A root that a person has forked continues that of a run in
+// its own partition.
 func (r *loadedRun) continuedConversation(ctx context.Context) (*conversation, error) {
 	in := r.state.Input
 	switch {

@@ -60,7 +60,8 @@ func (c *ToolCall) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON stores the arguments as the model wrote them.
+// MarshalJSON stores the arguments as the model wrote them, as a string. A call
+// without arguments has the string {}.
 func (c ToolCall) MarshalJSON() ([]byte, error) {
 	return json.Marshal(storedCall{c.ID, c.Name, string(c.RawArguments())})
 }

@@ -24,10 +24,11 @@ const (
 	HeaderSignature = "Axe-Signature"
 )
 
-// Schema is the version of the messages that this version writes.
+// Schema is the version of the message format that this program writes.
 const Schema = "1"
 
-// MaxDepth is the largest depth of a run. The root has depth 0.
+// MaxDepth is the largest depth of a run with a model. The root has depth 0. A
+// tool run may be one level deeper.
 const MaxDepth = 5
 
 // Header holds the headers of a call.
@@ -107,14 +108,15 @@ func ParseTimeout(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// MaxTimeout is the longest time that a submission may ask for: ten years. A
-// longer one, and a deadline that is further away, is a mistake in its units.
+// MaxTimeout is the longest time that a submission may ask for: ten years.
+// Workers refuse a submission with a longer time or a later deadline: its units
+// are probably wrong.
 const MaxTimeout = 10 * 365 * 24 * time.Hour
 
-// ParseCall parses and checks the headers of a call to a run. A header that
-// parses is not trusted for that: tree and path must be those of the subject,
-// and the depth must be that of the path. The reply must be the reply subject
-// of the path, or for a root its result or an inbox.
+// ParseCall parses and checks the headers of a call to a run. It compares them
+// with the subject: tree and path must be the same, and the depth must be that
+// of the path. The reply must be the reply subject of the path, or for a root
+// its result or an inbox.
 func ParseCall(r Run, get func(name string) string) (Header, error) { return parseCall(r, 0, get) }
 
 // ParseToolCall parses and checks the headers of the call of a tool run. It may
