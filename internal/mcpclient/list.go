@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -52,7 +53,7 @@ type page struct {
 }
 
 // list returns all tools of the server, in its order. One goroutine at a time
-// lists, so that the pages are those of the SDK's cache.
+// lists.
 func (c *session) list(ctx context.Context) ([]definition, error) {
 	select {
 	case c.listing <- struct{}{}:
@@ -62,13 +63,14 @@ func (c *session) list(ctx context.Context) ([]definition, error) {
 	defer func() { <-c.listing }()
 	var all []definition
 	cursor := ""
-	for range maxPages {
-		p, err := c.page(ctx, cursor)
+	for n := range maxPages {
+		p, err := c.page(ctx, n, cursor)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, p.Tools...)
 		if p.NextCursor == "" {
+			c.noteTasks(all)
 			return all, nil
 		}
 		cursor = p.NextCursor
@@ -76,14 +78,26 @@ func (c *session) list(ctx context.Context) ([]definition, error) {
 	return nil, fmt.Errorf("the list has more than %d pages", maxPages)
 }
 
-// listOnce lists the tools unless this connection has done so before.
+// noteTasks notes which tools of a whole list make a task with each call. Of
+// two tools of one name the first one counts, as in callable.
+func (c *session) noteTasks(all []definition) {
+	c.tasks = make(map[string]bool, len(all))
+	for _, d := range all {
+		if _, seen := c.tasks[d.Name]; !seen {
+			c.tasks[d.Name] = d.Execution.TaskSupport == "required"
+		}
+	}
+}
+
+// listOnce lists the tools unless this connection has listed all of them
+// before.
 func (c *session) listOnce(ctx context.Context) error {
 	select {
 	case c.listing <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	_, listed := c.pages[""]
+	listed := c.tasks != nil
 	<-c.listing
 	if listed {
 		return nil
@@ -92,16 +106,15 @@ func (c *session) listOnce(ctx context.Context) error {
 	return err
 }
 
-// page returns one page of the list, without the tools that the SDK refuses.
-func (c *session) page(ctx context.Context, cursor string) (page, error) {
+// page returns page n of the list, from 0, without the tools that the SDK
+// refuses. The page before has named its cursor.
+func (c *session) page(ctx context.Context, n int, cursor string) (page, error) {
 	var accepted *mcp.ListToolsResult
+	ctx = context.WithValue(ctx, cursorKey{}, cursor)
 	raw, err := request(ctx, func(ctx context.Context) (err error) {
-		accepted, err = c.client.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+		accepted, err = c.client.ListTools(ctx, &mcp.ListToolsParams{Cursor: strconv.Itoa(n)})
 		return err
 	})
-	if p, ok := c.pages[cursor]; ok && errors.Is(err, errCached) {
-		return p, nil
-	}
 	if err != nil {
 		return page{}, err
 	}
@@ -115,8 +128,31 @@ func (c *session) page(ctx context.Context, cursor string) (page, error) {
 	p.Tools = slices.DeleteFunc(p.Tools, func(d definition) bool {
 		return !slices.ContainsFunc(accepted.Tools, func(t *mcp.Tool) bool { return t.Name == d.Name })
 	})
-	c.pages[cursor] = p
 	return p, nil
+}
+
+type cursorKey struct{}
+
+// withCursor sends the cursor of the context in place of the number of a page.
+// The SDK keeps each page under the cursor that ListTools gets, for as long as
+// the connection lives. By numbers a new list takes the place of the old one,
+// also if the server names other cursors in each list. A page is never taken
+// from there: the SDK does not have its bytes.
+func withCursor(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		client, ok := req.GetSession().(*mcp.ClientSession)
+		params, isList := req.GetParams().(*mcp.ListToolsParams)
+		if !ok || !isList {
+			return next(ctx, method, req)
+		}
+		sent := *params
+		sent.Cursor, _ = ctx.Value(cursorKey{}).(string)
+		res, err := next(ctx, method, &mcp.ClientRequest[*mcp.ListToolsParams]{Session: client, Params: &sent})
+		if list, ok := res.(*mcp.ListToolsResult); ok && list != nil {
+			list.TTLMs = 0
+		}
+		return res, err
+	}
 }
 
 // callable returns the tools of a list without those that no model can call. It

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,8 +51,8 @@ func TestToolsAsSent(t *testing.T) {
 	})
 }
 
-// TestToolsPages: each use reads all pages of a list. While the SDK keeps the
-// pages of a server that allows it, no page is requested again.
+// TestToolsPages: each use requests all pages of a list, also from a server that
+// allows clients to keep them.
 func TestToolsPages(t *testing.T) {
 	for _, ttl := range []int{0, 60_000} {
 		server := serverWith(&mcp.ServerOptions{PageSize: 3})
@@ -72,9 +74,51 @@ func TestToolsPages(t *testing.T) {
 				t.Errorf("tools %v, want %v", got, want)
 			}
 		}
-		if pages := map[int]int{0: 6, 60_000: 3}; asked != pages[ttl] {
-			t.Errorf("time to live %d ms: %d pages were requested, want %d", ttl, asked, pages[ttl])
+		if asked != 6 {
+			t.Errorf("time to live %d ms: %d pages were requested, want 6", ttl, asked)
 		}
+	}
+}
+
+// TestToolsForgotten: a connection keeps the pages of one list at most, also if
+// the server names other cursors in each list and no list ends.
+func TestToolsForgotten(t *testing.T) {
+	cursor := 0
+	s := open(t, service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var req struct {
+			ID     json.RawMessage
+			Method string
+			Params struct{ Cursor string }
+		}
+		_ = json.NewDecoder(r.Body).Decode(&req)
+		result := `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
+		if req.Method == "tools/list" {
+			if want := strconv.Itoa(cursor); cursor%maxPages != 0 && req.Params.Cursor != want {
+				t.Errorf("the cursor is %q, want %s", req.Params.Cursor, want)
+			}
+			cursor++
+			result = fmt.Sprintf(`{"tools":[{"name":"t%d","description":"%s","inputSchema":{"type":"object"}}],`+
+				`"nextCursor":"%d"}`, cursor, strings.Repeat("x", 32<<10), cursor)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, req.ID, result)
+	})))
+	held := func() int {
+		if _, err := s.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "128 pages") {
+			t.Fatalf("error %v, want one with the number of pages", err)
+		}
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	first := held()
+	for range 3 {
+		held()
+	}
+	if more, size := held()-first, maxPages*32<<10; more > size {
+		t.Errorf("after four more lists of %d bytes the connection holds %d bytes more", size, more)
 	}
 }
 

@@ -48,9 +48,10 @@ type session struct {
 	probe atomic.Pointer[context.CancelFunc]
 	// listing has a token while the tools are listed.
 	listing chan struct{}
-	// pages are the pages of the newest list, by cursor. The token of
-	// listing guards them.
-	pages map[string]page
+	// tasks says of each tool of the newest whole list, by name, whether a
+	// call of it has to make a task. It is nil before the first one. The
+	// token of listing guards it.
+	tasks map[string]bool
 }
 
 // dial connects to the server.
@@ -71,7 +72,7 @@ func (s *Set) dial(ctx context.Context) (*session, error) {
 			pause.Notify(s.changed)
 		},
 	})
-	client.AddSendingMiddleware(withoutInput, withTask)
+	client.AddSendingMiddleware(withoutInput, withTask, withCursor)
 	if err := addTaskMethods(client); err != nil {
 		return nil, err
 	}
@@ -91,7 +92,6 @@ func (s *Set) dial(ctx context.Context) (*session, error) {
 		began:   time.Now(),
 		over:    make(chan struct{}),
 		listing: make(chan struct{}, 1),
-		pages:   map[string]page{},
 	}, nil
 }
 

@@ -262,12 +262,8 @@ func (c *session) mayMakeTask(ctx context.Context, tool string) context.Context 
 		return ctx
 	}
 	defer func() { <-c.listing }()
-	for _, p := range c.pages {
-		for _, d := range p.Tools {
-			if d.Name == tool && d.Execution.TaskSupport == "required" {
-				return context.WithValue(ctx, taskCallKey{}, true)
-			}
-		}
+	if c.tasks[tool] {
+		return context.WithValue(ctx, taskCallKey{}, true)
 	}
 	return ctx
 }

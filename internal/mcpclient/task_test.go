@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/toolset"
 )
 
@@ -178,23 +179,13 @@ func TestTaskRequests(t *testing.T) {
 	}
 }
 
-// TestTaskLegacy: a server of the protocol 2025-11-25 makes a task of a call if
-// the client asks for that. Axe does so for a tool that is called in no other
-// way. Its result, also a failed one, is asked for by a request of its own.
-func TestTaskLegacy(t *testing.T) {
-	status := "working"
-	result := `"result":{"content":[{"type":"text","text":"done"}]}`
-	var calls []string
-	def := service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var req struct {
-			ID     json.RawMessage
-			Method string
-			Params struct {
-				Name, TaskID string
-				Task         json.RawMessage
-				Capabilities struct{ Extensions map[string]any }
-			}
-		}
+// legacyServer returns the definition of a toolset. Its server speaks the
+// protocol 2025-11-25. It answers a request with answerOf, of which an empty
+// text stands for an empty result.
+func legacyServer(t *testing.T, answerOf func(legacyRequest) string) configs.Toolset {
+	t.Helper()
+	return service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var req legacyRequest
 		_ = json.NewDecoder(r.Body).Decode(&req)
 		answer := `"result":{}`
 		switch req.Method {
@@ -206,20 +197,10 @@ func TestTaskLegacy(t *testing.T) {
 			}
 			answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},` +
 				`"serverInfo":{"name":"old","version":"1"}}`
-		case "tools/list":
-			const schema = `"inputSchema":{"type":"object"}`
-			answer = `"result":{"tools":[{"name":"a",` + schema + `,"execution":{"taskSupport":"required"}},` +
-				`{"name":"b",` + schema + `,"execution":{"taskSupport":"optional"}}]}`
-		case "tools/call":
-			calls = append(calls, req.Params.Name+string(req.Params.Task))
-			answer = `"result":{"content":[]}`
-			if req.Params.Task != nil {
-				answer = `"result":{"task":{"taskId":"7","status":"working"}}`
+		default:
+			if said := answerOf(req); said != "" {
+				answer = said
 			}
-		case methodGet:
-			answer = `"result":{"taskId":"7","status":"` + status + `"}`
-		case methodResult:
-			answer = result
 		}
 		if req.ID == nil {
 			w.WriteHeader(http.StatusAccepted)
@@ -228,7 +209,94 @@ func TestTaskLegacy(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, req.ID, answer)
 	}))
-	s := open(t, def)
+}
+
+// legacyRequest is a request that legacyServer gets.
+type legacyRequest struct {
+	ID     json.RawMessage
+	Method string
+	Params struct {
+		Name, TaskID, Cursor string
+		Task                 json.RawMessage
+		Capabilities         struct{ Extensions map[string]any }
+	}
+}
+
+// TestTaskByNewestList: whether a call makes a task is a matter of the newest
+// whole list, whichever cursors the server names. A list of which a page failed
+// is no whole one: the tools are listed again before the next call. Of two
+// tools of one name the first one counts.
+func TestTaskByNewestList(t *testing.T) {
+	const (
+		broken = `"error":{"code":-32603,"message":"not now"}`
+		entry  = `{"name":"a","inputSchema":{"type":"object"},"execution":{"taskSupport":"%s"}}`
+	)
+	lists, second := 0, ""
+	var calls []string
+	s := open(t, legacyServer(t, func(req legacyRequest) string {
+		switch {
+		case req.Method == "tools/list" && req.Params.Cursor == "":
+			lists++
+			return fmt.Sprintf(`"result":{"tools":[],"nextCursor":"list %d"}`, lists)
+		case req.Method == "tools/list":
+			if want := fmt.Sprint("list ", lists); req.Params.Cursor != want {
+				t.Errorf("the cursor is %q, want %q", req.Params.Cursor, want)
+			}
+			return second
+		case req.Method == "tools/call":
+			calls = append(calls, req.Params.Name+string(req.Params.Task))
+			return `"result":{"content":[]}`
+		}
+		return ""
+	}))
+	listed := func(support ...string) string {
+		var tools []string
+		for _, of := range support {
+			tools = append(tools, fmt.Sprintf(entry, of))
+		}
+		return `"result":{"tools":[` + strings.Join(tools, ",") + `]}`
+	}
+	second = broken
+	if _, err := s.Tools(t.Context()); err == nil {
+		t.Error("a list with a page that failed: no error")
+	}
+	second = listed("required", "optional")
+	callText(t, s, "a", `{}`)
+	for _, second = range []string{listed("optional"), broken, listed("optional", "required")} {
+		_, _ = s.Tools(t.Context())
+		callText(t, s, "a", `{}`)
+	}
+	if want := []string{"a{}", "a", "a", "a"}; !cmp.Equal(calls, want) || lists != 5 {
+		t.Errorf("calls %q after %d lists, want %q after 5", calls, lists, want)
+	}
+}
+
+// TestTaskLegacy: a server of the protocol 2025-11-25 makes a task of a call if
+// the client asks for that. Axe does so for a tool that is called in no other
+// way. Its result, also a failed one, is asked for by a request of its own.
+func TestTaskLegacy(t *testing.T) {
+	status := "working"
+	result := `"result":{"content":[{"type":"text","text":"done"}]}`
+	var calls []string
+	s := open(t, legacyServer(t, func(req legacyRequest) string {
+		switch req.Method {
+		case "tools/list":
+			const schema = `"inputSchema":{"type":"object"}`
+			return `"result":{"tools":[{"name":"a",` + schema + `,"execution":{"taskSupport":"required"}},` +
+				`{"name":"b",` + schema + `,"execution":{"taskSupport":"optional"}}]}`
+		case "tools/call":
+			calls = append(calls, req.Params.Name+string(req.Params.Task))
+			if req.Params.Task != nil {
+				return `"result":{"task":{"taskId":"7","status":"working"}}`
+			}
+			return `"result":{"content":[]}`
+		case methodGet:
+			return `"result":{"taskId":"7","status":"` + status + `"}`
+		case methodResult:
+			return result
+		}
+		return ""
+	}))
 	made, ok := errors.AsType[*toolset.TaskError](callError(t, s, "a", `{}`))
 	if !ok || made.Task.ID != "7" {
 		t.Errorf("the call of a made %+v, want the task 7", made)
