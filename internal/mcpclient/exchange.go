@@ -21,6 +21,10 @@ var (
 	// errGone says that the server refused a request, perhaps because it
 	// does not know the connection any more (isForgotten).
 	errGone = errors.New("the server may have forgotten the connection")
+	// errElsewhere is the error of a request to which the SDK took an answer
+	// that its transport did not see. The HTTP client follows some
+	// redirects with a GET, whose answer says nothing about the request.
+	errElsewhere = errors.New("the answer is not from the address of the request")
 	// errTooLarge is the error of a call with an answer that is too large.
 	errTooLarge = fmt.Errorf("the answer of the server is larger than %d MiB", maxMessage>>20)
 )
@@ -39,7 +43,8 @@ type exchange struct {
 	answer *jsonrpc.Response
 	// failure is the error of an exchange that its transport gave up.
 	failure error
-	// forget ends the transport's knowledge of the exchange, if it has any.
+	// forget removes the exchange from the transport's requests in flight.
+	// It is nil if the transport keeps none.
 	forget func()
 	// stop ends the request.
 	stop context.CancelFunc
@@ -72,6 +77,7 @@ func requestNamed(ctx context.Context, name string, do func(context.Context) err
 // An answer that came counts, whatever err is, and even if ctx has ended. Next
 // comes the failure that the transport noted, unless ctx has ended. Without
 // both, a request that may have reached the server is lost (toolset.ErrLost).
+// Any other one is errUnsent.
 func (x *exchange) result(ctx context.Context, err error) (json.RawMessage, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -81,6 +87,9 @@ func (x *exchange) result(ctx context.Context, err error) (json.RawMessage, erro
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
+	if err == nil {
+		err = errElsewhere
+	}
 	switch {
 	case x.answer != nil && x.answer.Error != nil:
 		return nil, fmt.Errorf("the server answered: %w", x.answer.Error)
@@ -88,16 +97,11 @@ func (x *exchange) result(ctx context.Context, err error) (json.RawMessage, erro
 		return x.answer.Result, nil
 	case x.failure != nil && ctx.Err() == nil:
 		return nil, x.failure
-	case err == nil:
-		return nil, errCached
 	case !x.sent:
 		return nil, fmt.Errorf("%w: %w", errUnsent, err)
 	}
 	return nil, fmt.Errorf("%w: %w", err, toolset.ErrLost)
 }
-
-// errCached says that the SDK answered a request from its cache.
-var errCached = errors.New("the answer is in the cache")
 
 // setSent notes whether the request may have reached the server.
 func (x *exchange) setSent(sent bool) {

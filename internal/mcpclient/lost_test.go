@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -191,6 +192,35 @@ func TestBadAnswers(t *testing.T) {
 				t.Errorf("%d connections, want 1", s.connections)
 			}
 		})
+	}
+}
+
+// TestRedirect: a call that is redirected with its method is carried out at the
+// other address. The client follows any other redirect with a GET. An answer
+// that it gets so, even one to the right id, says nothing about the call, which
+// is lost.
+func TestRedirect(t *testing.T) {
+	for code, lost := range map[int]bool{
+		http.StatusMovedPermanently: true, http.StatusFound: true, http.StatusSeeOther: true,
+		http.StatusTemporaryRedirect: false, http.StatusPermanentRedirect: false,
+	} {
+		s := open(t, service(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/there" && r.Method == http.MethodGet:
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, r.URL.RawQuery)
+			case r.URL.Path != "/there" && r.Header.Get("Mcp-Method") == "tools/call":
+				var call struct{ ID json.RawMessage }
+				_ = json.NewDecoder(r.Body).Decode(&call)
+				http.Redirect(w, r, "/there?"+string(call.ID), code)
+			default:
+				rawHandler(false)(w, r)
+			}
+		})))
+		_, err := s.Call(t.Context(), toolset.Call{Tool: "a", Arguments: []byte(`{"size":1}`)})
+		if errors.Is(err, toolset.ErrLost) != lost || (err != nil) != lost {
+			t.Errorf("status %d: error %v, want one that is lost: %t", code, err, lost)
+		}
 	}
 }
 
