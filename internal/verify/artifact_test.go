@@ -12,7 +12,8 @@ import (
 
 // TestArtifacts: the outcome of a tool run names an artifact. If the artifact
 // is missing or has other bytes, that is a violation. If it may have been
-// dropped for its age, it is a note.
+// dropped for its age, it is a note. It may be older than the outcome by the
+// time that its tree may take, and by an hour at least.
 func TestArtifacts(t *testing.T) {
 	s := newHistory(t)
 	s.toolRun(run.Attempt{ID: "first"}, run.UnknownAgain)
@@ -21,18 +22,24 @@ func TestArtifacts(t *testing.T) {
 	o.Artifacts = []run.Artifact{{Name: "a.txt", Digest: "abc"}}
 	s.outcomeNamed("outcome r").Artifacts = o.Artifacts
 	for _, test := range []struct {
-		name     string
-		digest   string
+		name   string
+		digest string
+		// limit is the time of the tree.
+		limit    time.Duration
 		aged     time.Time
 		severity verify.Severity // "" for no finding
 	}{
-		{"stored", "abc", time.Time{}, ""},
-		{"removed", "", time.Time{}, verify.Violation},
-		{"removed before its age", "", at(0).Add(-2 * time.Hour), verify.Violation},
-		{"dropped for its age", "", at(60), verify.Note},
-		{"replaced", "def", at(60), verify.Violation},
+		{"stored", "abc", time.Hour, time.Time{}, ""},
+		{"removed", "", time.Hour, time.Time{}, verify.Violation},
+		{"removed before its age", "", time.Hour, at(0).Add(-2 * time.Hour), verify.Violation},
+		{"dropped for its age", "", time.Hour, at(60), verify.Note},
+		{"of a short tree", "", time.Minute, at(0).Add(-time.Hour / 2), verify.Note},
+		{"of a long tree", "", 5 * time.Hour, at(0).Add(-2 * time.Hour), verify.Note},
+		{"of no such long tree", "", 5 * time.Hour, at(0).Add(-6 * time.Hour), verify.Violation},
+		{"replaced", "def", time.Hour, at(60), verify.Violation},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			s.call("r", 10, began.Add(test.limit))
 			c := verify.New(verify.Config{Slack: slack})
 			for _, m := range s.messages() {
 				c.Add(m)
