@@ -116,17 +116,17 @@ func (w *Worker) warnUnserved(ctx context.Context, called subjects.Run) {
 	})
 }
 
-// logTakeover logs that this worker goes on with a turn that another worker had
-// begun: one that has handed it on, or one that is lost. A turn that a worker
-// has given back after a failure is no takeover. It does not wait for the
-// answers of other workers.
+// logTakeover logs and counts that this worker goes on with a turn that another
+// worker had begun. The other one has handed it on, or was found gone since the
+// trigger was stored. A turn that a worker has given back after a failure is no
+// takeover. logTakeover does not wait for the answers of other workers.
 func (x *execution) logTakeover(ctx context.Context) {
 	w := x.w
 	r := x.run
 	turn := x.nextTurn()
 	deliveries := x.t.Count
 	before := x.state.Returns.Of(x.t.Seq)
-	if last := before.Last; before.Delivery == deliveries-1 && last.Turn == turn {
+	if last := before.Last; before.Returned(deliveries-1) && last.Turn == turn {
 		if last.Cause == run.ReturnFailed {
 			return
 		}

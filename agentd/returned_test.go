@@ -183,16 +183,24 @@ func TestLostLeasesPoisonNothing(t *testing.T) {
 // TestReturnTellsTheSuccessor: the return of a drained worker has the turn, the
 // attempt and the time for which the model was asked. It is stored before the
 // call goes back. The successor logs it and goes on with the same attempt.
-// Verify counts the request as wasted.
+// Verify counts the request as wasted. All of that holds too if the successor
+// stores that it begins, as it does beyond half of Config.Poison.
 func TestReturnTellsTheSuccessor(t *testing.T) {
 	t.Parallel()
+	for _, poison := range []int{0, 2} { // 0 for the default
+		t.Run(strconv.Itoa(poison), func(t *testing.T) { testReturnTells(t, poison) })
+	}
+}
+
+func testReturnTells(t *testing.T, poison int) {
+	t.Helper()
 	withHarness(t, func(h *harness) {
 		h.agents = []configs.Agent{define("lead", nil, withRetry(3))}
 		h.models["lead"] = failsTimes(1, busy, delayed(time.Minute, says("done")))
 		r := h.root("lead")
 		var stored, backBefore atomic.Bool
 		w := h.startWorker("one", workerOptions{
-			Config: agentd.Config{Grace: 2 * time.Second},
+			Config: agentd.Config{Grace: 2 * time.Second, Poison: poison},
 			atStep: func(s step) error {
 				switch {
 				case s.Op == "write" && s.After && strings.Contains(s.Subject, ".in.returned."):
@@ -212,7 +220,7 @@ func TestReturnTellsTheSuccessor(t *testing.T) {
 			t.Errorf("the return is stored: %t, the call went back before: %t, want true and false",
 				stored.Load(), backBefore.Load())
 		}
-		h.startWorker("two", workerOptions{Config: agentd.Config{Log: log}})
+		h.startWorker("two", workerOptions{Config: agentd.Config{Log: log, Poison: poison}})
 		if o := h.expectCompleted(r, "done"); o.Retries != 1 || o.Worker != "two" {
 			t.Errorf("worker %s answered after %d retries, want two after 1", o.Worker, o.Retries)
 		}
@@ -224,6 +232,9 @@ func TestReturnTellsTheSuccessor(t *testing.T) {
 		}
 		if ms := got[key].AskedMS; ms > 5000 && ms < 5200 { // awaitRequests polls
 			want[key] = run.Return{Cause: run.ReturnDrained, Turn: 1, AskedMS: ms, Attempt: 2, Worker: "one"}
+		}
+		if poison == 2 {
+			want[h.returnKey(r, 2)] = run.Return{Cause: run.ReturnBegun, Worker: "two"}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("the returns of the run (-want +got):\n%s", diff)

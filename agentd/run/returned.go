@@ -133,6 +133,14 @@ func (r Returns) Uncounted(deliveries, doubt int) int {
 	return max(0, silent-doubt)
 }
 
+// Returned reports whether the worker of a delivery said that it let go of it.
+// It is false for a delivery with a ReturnBegun alone, and for one that is 64
+// or more before the newest one with a return.
+func (r Returns) Returned(delivery int) bool {
+	behind := r.Delivery - delivery
+	return behind >= 0 && (r.seen&^r.begun)&(1<<behind) != 0
+}
+
 // silent returns how many deliveries before the last one ended without a word
 // after their workers had begun, and how many have no return at all.
 func (r Returns) silent(deliveries int) (begun, silent int) {

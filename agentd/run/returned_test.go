@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/axebus/axe/agentd/run"
@@ -85,4 +86,36 @@ func TestBegunCounts(t *testing.T) {
 	step(8, run.ReturnBegun, 10, 8, 2)   // a late word
 	step(8, run.ReturnDrained, 10, 7, 2) // and a later one
 	step(8, run.ReturnBegun, 10, 7, 2)   // which stays
+}
+
+// TestReturnedIsOfADelivery: a delivery counts as returned after any return but
+// a ReturnBegun, also when later deliveries have begun.
+func TestReturnedIsOfADelivery(t *testing.T) {
+	t.Parallel()
+	var s run.State
+	step := func(of int, cause run.ReturnCause, want ...int) {
+		t.Helper()
+		e := run.Returned{Meta: run.Meta{Seq: s.Seq + 1}, Trigger: 1, Delivery: of}
+		e.Cause = cause
+		var err error
+		if s, err = s.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		for delivery := range 100 {
+			if s.Returns.Of(1).Returned(delivery) {
+				got = append(got, delivery)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("after %q of %d: the deliveries %v are returned, want %v", cause, of, got, want)
+		}
+	}
+	step(1, run.ReturnDrained, 1)
+	step(2, run.ReturnBegun, 1)
+	step(2, run.ReturnFailed, 1, 2)
+	step(3, run.ReturnBegun, 1, 2)
+	step(5, run.ReturnBegun, 1, 2)
+	step(4, run.ReturnUnused, 1, 2, 4)
+	step(65, run.ReturnLeaseLost, 2, 4, 65)
 }
