@@ -9,6 +9,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/text"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -20,7 +21,7 @@ var errLeaseLost = errors.New("the lease was over before the worker had begun")
 // also without its return. It then counts against its trigger.
 const returnTimeout = 5 * time.Second
 
-// maxErrorInReturn is the largest length in bytes of an error in a return.
+// maxErrorInReturn bounds an error in a return, in bytes.
 const maxErrorInReturn = 300
 
 // maxRedeliveryShift bounds the delay of a redelivery to busRetryDelay times
@@ -85,8 +86,7 @@ func (x *execution) returned(ctx context.Context, err error) run.Return {
 		ret.Cause = run.ReturnDrained
 	default:
 		ret.Cause = run.ReturnFailed
-		ret.Error = err.Error()
-		ret.Error = ret.Error[:min(len(ret.Error), maxErrorInReturn)]
+		ret.Error = text.Truncate(err.Error(), maxErrorInReturn)
 	}
 	return ret
 }

@@ -2,6 +2,7 @@ package agentd_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -248,30 +249,38 @@ func testReturnTells(t *testing.T, poison int) {
 	})
 }
 
-// TestFailureIsReturned: a return names the error of a write that failed, and a
-// run without a fault has no return.
+// TestFailureIsReturned: a return names the error of a write that failed, cut
+// between two characters if it is long. A run without a fault has no return.
 func TestFailureIsReturned(t *testing.T) {
 	t.Parallel()
-	for name, fail := range map[string]bool{"failed": true, "without a fault": false} {
+	long := "a" + strings.Repeat("é", 200)
+	for name, tt := range map[string]struct {
+		fail error
+		want string
+	}{
+		"failed":           {errBusBroken, errBusBroken.Error()},
+		"failed at length": {errors.New(long), long[:299] + "…"},
+		"without a fault":  {},
+	} {
 		t.Run(name, func(t *testing.T) {
 			withHarness(t, func(h *harness) {
 				h.callingLead([]string{"leaf"}, call("leaf", "x"))
 				var failed atomic.Bool
-				failed.Store(!fail)
+				failed.Store(tt.fail == nil)
 				h.startWorker("w", workerOptions{atStep: func(s step) error {
 					if s.Op == "write" && strings.HasSuffix(s.Subject, ".log") && failed.CompareAndSwap(false, true) {
-						return errBusBroken
+						return tt.fail
 					}
 					return nil
 				}})
 				r := h.submit("lead", "go")
 				h.expectCompleted(r, "c0=leaf")
 				want := map[string]run.Return{}
-				if fail {
+				if tt.fail != nil {
 					// A request that took no time counts as
 					// 1 ms.
 					want[h.returnKey(r, 1)] = run.Return{
-						Cause: run.ReturnFailed, Error: errBusBroken.Error(), Turn: 1, AskedMS: 1, Worker: "w",
+						Cause: run.ReturnFailed, Error: tt.want, Turn: 1, AskedMS: 1, Worker: "w",
 					}
 				}
 				if diff := cmp.Diff(want, h.returns(r)); diff != "" {
