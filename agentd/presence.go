@@ -15,8 +15,9 @@ import (
 )
 
 // keepPresence keeps the worker's entry among the workers on the bus until ctx
-// ends, and calls entered when it has tried to store the first one. It logs the
-// workers that this one finds gone.
+// ends, and answers what other workers ask. It calls entered when it has tried
+// to store the first entry. If it cannot answer it returns an error and does
+// not call entered. It logs what it finds out about other workers.
 func (w *Worker) keepPresence(ctx context.Context, entered func()) error {
 	host, _ := os.Hostname() // without a name the entry has none
 	began := w.conn.Clocks.Now().UTC()
@@ -62,11 +63,11 @@ func (w *Worker) keepPresence(ctx context.Context, entered func()) error {
 }
 
 const (
-	// servedInterval is the time for which an agent is not checked again
-	// after a check that did not find it unserved.
+	// servedInterval is the time from the begin of a check of an agent to
+	// the next one, if the check fails or finds a worker that serves it.
 	servedInterval = time.Second
-	// unservedInterval is the time for which a worker does not repeat that
-	// no worker serves an agent.
+	// unservedInterval is the time to the next check of an agent after one
+	// that found that no worker serves it.
 	unservedInterval = time.Minute
 	// maxChecked bounds the agents that servedChecks remembers.
 	maxChecked = 10_000
@@ -99,8 +100,9 @@ func (c *servedChecks) unserved(a subjects.Agent, now time.Time) {
 	c.next[a] = now.Add(unservedInterval)
 }
 
-// warnUnserved logs that a run was called of an agent that no worker serves. It
-// does not wait for the answers of other workers.
+// warnUnserved logs that a run was called of an agent, if no worker serves that
+// agent. It checks that only when the next check is due. It does not wait for
+// the answers of other workers.
 func (w *Worker) warnUnserved(ctx context.Context, called subjects.Run) {
 	if served, _, _ := w.agents.status(called.Agent); served || !w.checks.due(called.Agent, time.Now()) {
 		return
@@ -117,9 +119,10 @@ func (w *Worker) warnUnserved(ctx context.Context, called subjects.Run) {
 }
 
 // logTakeover logs and counts that this worker goes on with a turn that another
-// worker had begun. The other one has handed it on, or was found gone since the
-// trigger was stored. A turn that a worker has given back after a failure is no
-// takeover. logTakeover does not wait for the answers of other workers.
+// worker had begun. The other one has handed it on, or it is taken for one that
+// served the agent and was lost after the trigger was stored. Without such a
+// worker, and after a worker that has given the turn back for a failure, it
+// logs nothing. It does not wait for the answers of other workers.
 func (x *execution) logTakeover(ctx context.Context) {
 	w := x.w
 	r := x.run

@@ -17,8 +17,10 @@ import (
 // their leases.
 var errLeaseLost = errors.New("the lease was over before the worker had begun")
 
-// returnTimeout bounds the wait until returns are stored. A delivery goes back
-// also without its return. It then counts against its trigger.
+// returnTimeout bounds the wait until the returns of a batch are stored. A
+// delivery goes back also without its return. Then it counts against its
+// trigger if a ReturnBegun of it is stored. Of the deliveries without any
+// return at most Config.doubt count.
 const returnTimeout = 5 * time.Second
 
 // maxErrorInReturn bounds an error in a return, in bytes.
@@ -97,16 +99,16 @@ type returnBatch struct {
 	ms []bus.Message
 }
 
-// add adds the return of a delivery of a run. Its fence lets one delivery have
-// one return, after its ReturnBegun: begun is the sequence of that one, 0
-// without one.
+// add adds the return of a delivery of a run. Begun is the sequence of the
+// delivery's ReturnBegun, 0 if none is stored. The fence lets at most one
+// return follow it.
 func (b *returnBatch) add(r subjects.Run, d *bus.Delivery, begun uint64, ret run.Return) {
 	ret.Worker = b.w.cfg.Name
 	b.ms = append(b.ms, returnMessage(r.Returned(subjects.ReturnKey(d.Seq, d.Count)), begun, ret))
 }
 
-// returnMessage is the message of a return. The last message of its subject is
-// that of the sequence after.
+// returnMessage is the message of a return. Its fence: the last message of the
+// subject has the sequence after.
 func returnMessage(subject string, after uint64, ret run.Return) bus.Message {
 	body, _ := json.Marshal(ret) // strings and numbers
 	return bus.Message{
@@ -117,8 +119,9 @@ func returnMessage(subject string, after uint64, ret run.Return) bus.Message {
 // sayBegun stores that this worker begins with those triggers of a batch that
 // were delivered often before. So a message that kills its workers is told from
 // one that came to workers that died for another reason. It is stored before
-// the run is read, which may be what kills them. A delivery of which it cannot
-// be stored does not count.
+// the run is read, which may be what kills them. If it cannot be stored and the
+// worker dies, the delivery counts as one without any return: of those at most
+// Config.doubt count.
 func (r *loadedRun) sayBegun(ctx context.Context, batch []*trigger) {
 	ctx, cancel := context.WithTimeout(ctx, returnTimeout)
 	defer cancel()
@@ -154,7 +157,8 @@ func (b *returnBatch) store(ctx context.Context) {
 }
 
 // returnUnused gives back deliveries that this worker has not begun with, after
-// a delay. It first stores a return for each one. A submission has no return.
+// a delay. It first stores a return for each one. A submission, a return and a
+// message with a malformed subject get none.
 func (w *Worker) returnUnused(ctx context.Context, delay time.Duration, ds ...*bus.Delivery) {
 	returns := returnBatch{w: w}
 	for _, d := range ds {

@@ -30,9 +30,9 @@ type Entry struct {
 // after leading blanks and invisible characters:
 //   - The line begins with #, a fence (``` or ~~~), ---, ===, ***, ___,
 //     **Task:** or **Result:**.
-//   - The line has only -, =, *, _ and blanks. An underline of any length makes
-//     the line above a heading, and marks with blanks between them make a
-//     separator.
+//   - The line has only -, =, *, _, blanks and invisible characters. An
+//     underline of any length makes the line above a heading, and marks with
+//     blanks between them make a separator.
 //
 // Fences are in the list because a cut may have removed the closing one. Text
 // inside a list or a quotation stays inside, and so it is left alone, as are
@@ -63,8 +63,8 @@ func clean(s string) string {
 	return s
 }
 
-// truncate bounds s in characters, as the format says. Package text counts
-// bytes.
+// truncate bounds s in characters, as the format says. Package internal/text
+// counts bytes.
 func truncate(s string) string {
 	n := 0
 	for i := range s {

@@ -115,8 +115,8 @@ type AdHoc struct {
 }
 
 // InputFor returns the body of a call: everything that the child gets from its
-// parent. A run without a turn on its log has no Start. It passes on the task
-// and the context alone.
+// parent. The parent's Start is nil if no turn is on its log. Then the child
+// gets the task and the context alone.
 func (s *Start) InputFor(c Call) Input {
 	in := Input{Task: c.Task, Context: c.Context}
 	if s == nil {

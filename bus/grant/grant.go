@@ -1,7 +1,9 @@
 // Package grant is the form of a grant: an operator's statement that the
 // outcomes of a worker's key count for some agents. It is a JWT of NATS, of the
-// generic kind, that a key of an account or an operator has signed. Only the
-// holder of such a key can make one, so it does not matter who stores it.
+// generic kind, that a key of an account or an operator has signed. Anyone can
+// make such a key. A reader counts only the grants of signers that it trusts,
+// so a forged grant is worth nothing. A writer of the bucket could store an old
+// grant again, from before a revocation. So workers may not write grants.
 //
 //	token, err := grant.Grant{Key: worker, Agents: agents}.Sign(space, account)
 package grant

@@ -53,7 +53,7 @@ func editFile() Tool {
 	}
 }
 
-// edit is an edit of a file that was not made yet.
+// edit is a planned change of a file.
 type edit struct {
 	before, after []byte
 	mode          fs.FileMode

@@ -23,7 +23,7 @@ const (
 
 // Finding is one mistake.
 type Finding struct {
-	// Agent is the name of the agent that the file defines.
+	// Agent is the name of the agent or the toolset that the file defines.
 	Agent string `json:"agent"`
 	File  string `json:"file"`
 	// Line is 0 if it is not known.
@@ -165,8 +165,8 @@ func callees(a configs.Agent) []string {
 	return slices.Compact(slices.Sorted(slices.Values(a.SubAgents)))
 }
 
-// description warns of an agent without a description that others may call:
-// their models choose by it.
+// description warns of an agent without a description, if other agents may call
+// it. Their models choose an agent by its description.
 func (c *checker) description(a configs.Agent) {
 	if callers := c.callers[a.Name]; len(callers) > 0 && strings.TrimSpace(a.Description) == "" {
 		c.add(a, "description", Warning, "is empty: the models of its callers (%s) read it to choose an agent",

@@ -28,11 +28,13 @@ const protocolWithHeaders = "2026-07-28"
 // server is an MCP server that is to be connected once: a process or a URL.
 type server interface {
 	mcp.Transport
-	// stop ends everything that Connect has started, and returns when it
-	// has ended. It may be called more than once.
+	// stop ends the process that Connect has started, and waits for its
+	// end. Of a URL it closes the idle connections. It may be called more
+	// than once.
 	stop()
-	// failure is the reason why the server has ended. It is nil if it has
-	// not, or if the reason is not known.
+	// failure is the reason why a process has ended. Of one that has not
+	// ended it has the last lines of its standard error, and is nil without
+	// any. For a URL it is always nil.
 	failure() error
 }
 
@@ -173,10 +175,12 @@ func (c *session) call(ctx context.Context, call toolset.Call) (json.RawMessage,
 	})
 }
 
-// describe lists the tools once before the first call by HTTP. The SDK needs
-// the definitions, since a tool may want arguments in headers of the request.
-// Without them the server says which header it misses. In the protocol before,
-// a definition says whether a call makes a task.
+// describe lists the tools before a call, unless this connection has listed all
+// of them. By HTTP the SDK needs the definitions, since a tool may want
+// arguments in headers of the request. In the protocols before 2026-07-28 a
+// definition says whether a call makes a task. Any other call needs no list. If
+// the list fails, the call is made without it, and the server says which header
+// it misses.
 func (c *session) describe(ctx context.Context) {
 	if _, ok := c.server.(*remote); ok || c.isLegacy() {
 		_ = c.listOnce(ctx)
