@@ -28,11 +28,14 @@ type shape struct {
 	answered int
 	// idle says that a run is idle after each turn.
 	idle bool
+	// inherits says that each run is a new one that continues one of the
+	// shape.
+	inherits bool
 }
 
 // TestCacheCountsWhatItHolds compares the size that the cache counts with the
-// heap, for runs read from the bus: with few and many bytes in a message, and
-// with few and many messages.
+// heap, for runs read from the bus: with few and many bytes in a message, with
+// few and many messages, and with an inherited conversation.
 func TestCacheCountsWhatItHolds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes its time: make walks runs it")
@@ -45,6 +48,11 @@ func TestCacheCountsWhatItHolds(t *testing.T) {
 		"long":   {turns: 40, calls: 1, text: 2000},
 		"little": {turns: 40, calls: 1, text: 20},
 		"large":  {turns: 1, calls: 1, text: 60_000},
+		// The fold of these runs is small beside what they inherit.
+		"inherits little": {turns: 40, calls: 1, text: 20, answered: 1, inherits: true},
+		"inherits long":   {turns: 40, calls: 1, text: 2000, answered: 1, inherits: true},
+		"inherits wide":   {turns: 1, calls: 100, text: 20, answered: 100, inherits: true},
+		"inherits large":  {turns: 1, calls: 1, text: 60_000, answered: 1, inherits: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, err := New(
@@ -57,17 +65,28 @@ func TestCacheCountsWhatItHolds(t *testing.T) {
 			runs := make([]subjects.Run, 10)
 			// Other changes of the heap are larger than ten small
 			// runs.
-			if s.turns*s.calls < 2 && s.text < 1000 {
+			switch {
+			case s.text >= 1000:
+			case s.turns*s.calls < 2:
 				runs = make([]subjects.Run, 200)
+			case s.inherits:
+				runs = make([]subjects.Run, 50)
 			}
 			for i := range runs {
 				runs[i] = s.write(t, conn)
+				if s.inherits {
+					runs[i] = writeCopy(t, conn, runs[i])
+				}
 			}
 			before := heap()
 			for _, r := range runs {
 				h := &loadedRun{w: w, run: r}
 				if err := h.read(t.Context(), 0); err != nil {
 					t.Fatal(err)
+				}
+				// As a turn does, once and again.
+				for range 2 {
+					inherit(t, &execution{loadedRun: h})
 				}
 				w.cache.put(h)
 			}
@@ -81,6 +100,28 @@ func TestCacheCountsWhatItHolds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// inherit reads the conversation that a run continues, as its first turn does.
+func inherit(t *testing.T, x *execution) {
+	t.Helper()
+	if _, _, err := x.inheritedStart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := x.loadInherited(t.Context()); err != nil || !ok {
+		t.Fatal(err)
+	}
+}
+
+// writeCopy stores the call of a root that continues the conversation of a run.
+func writeCopy(t *testing.T, conn *bus.Conn, of subjects.Run) subjects.Run {
+	t.Helper()
+	m := shape{}.messages(t)[0]
+	m.Body = encode(t, run.Input{Task: "go on", Copy: run.CopyOf(of, 0)})
+	if _, err := conn.Write(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	return must(space.Parse(m.Subject)).Run
 }
 
 // TestCacheForgets: the cache keeps a run that is used at least once a period,

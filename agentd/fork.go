@@ -45,11 +45,15 @@ func (x *execution) loadInherited(ctx context.Context) (res result, ok bool, err
 	if err != nil || c == nil {
 		return result{}, err == nil, err
 	}
-	x.inherited = c.messages
-	for _, m := range c.messages {
-		x.size += weight(len(m.Content))
-	}
+	x.inherit(c.messages)
 	return result{}, true, nil
+}
+
+// inherit keeps the conversation that the run continues, in place of one that
+// it kept before, and counts its memory.
+func (r *loadedRun) inherit(ms []provider.Message) {
+	r.size += weightOf(ms) - weightOf(r.inherited)
+	r.inherited = ms
 }
 
 // inheritedStart returns the start that a run takes over from the run that it
@@ -69,7 +73,7 @@ func (x *execution) inheritedStart(ctx context.Context) (*run.Start, subjects.Bu
 	if c == nil {
 		return nil, none, nil
 	}
-	x.inherited = c.messages
+	x.inherit(c.messages)
 	if c.run.state.Start() == nil {
 		return nil, none, nil
 	}
