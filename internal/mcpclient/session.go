@@ -32,9 +32,9 @@ type server interface {
 	// end. Of a URL it closes the idle connections. It may be called more
 	// than once.
 	stop()
-	// failure is the reason why a process has ended. Of one that has not
-	// ended it has the last lines of its standard error, and is nil without
-	// any. For a URL it is always nil.
+	// failure is the reason why a process has ended, or is ended now since
+	// it hangs. Of any other one it has the last lines of its standard
+	// error, and is nil without any. For a URL it is always nil.
 	failure() error
 }
 
