@@ -78,7 +78,7 @@ func drops(have jetstream.StreamConfig, longest time.Duration) (all []Fault) {
 	}
 	if least := AgeFor(longest); have.MaxAge > 0 && have.MaxAge < least {
 		add(fmt.Sprintf("after max-age=%s, and trees that may take %s need %s", have.MaxAge, longest, least),
-			"max-age="+have.MaxAge.String(), "max-age", DefaultMaxAge.String())
+			"max-age="+have.MaxAge.String(), "max-age", max(DefaultMaxAge, least).String())
 	}
 	if have.Discard == jetstream.DiscardNew {
 		return all

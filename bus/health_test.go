@@ -186,7 +186,8 @@ func TestRemovedStreams(t *testing.T) {
 }
 
 // TestProvisionRefusesShortAge: Provision refuses a stream of runs whose age is
-// shorter than five quarters of the longest time that a tree may take.
+// shorter than five quarters of the longest time that a tree may take. The
+// error has the command that sets an age that is long enough.
 func TestProvisionRefusesShortAge(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	editT(t, c, "AXE_RUNS", func(s *jetstream.StreamConfig) {
@@ -201,6 +202,10 @@ func TestProvisionRefusesShortAge(t *testing.T) {
 		"need 1h15m0s; to correct it: nats stream edit AXE_RUNS --max-age=168h0m0s"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	err = c.Provision(t.Context(), Provision{Longest: 144 * time.Hour})
+	if want := "--max-age=180h0m0s"; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("trees of 6 days: got %v, want an error that ends with %s", err, want)
 	}
 }
 

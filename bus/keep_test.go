@@ -82,6 +82,36 @@ func TestKeepChangesStreams(t *testing.T) {
 	expect(Provision{Longest: 40 * time.Hour}, 50*time.Hour)
 }
 
+// TestNewStreamKeepsLongTrees: Provision makes no stream of runs that it would
+// refuse later. The default age is too short for trees that may take 6 days. So
+// every attempt without an age fails, and one with an age that is long enough
+// succeeds.
+func TestNewStreamKeepsLongTrees(t *testing.T) {
+	t.Parallel()
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, false)
+	const longest = 6 * 24 * time.Hour
+	for range 2 {
+		err := c.Provision(t.Context(), Provision{Longest: longest})
+		want := "messages must be kept for at least 180h0m0s, since a tree may take 144h0m0s, got 168h0m0s"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("without an age: got %v, want %s", err, want)
+		}
+		if err := c.Provisioned(t.Context()); !errors.Is(err, ErrNoStream) {
+			t.Errorf("after the refusal: got %v, want %v", err, ErrNoStream)
+		}
+	}
+	for _, p := range []Provision{{Longest: longest, MaxAge: AgeFor(longest)}, {Longest: longest}} {
+		if err := c.Provision(t.Context(), p); err != nil {
+			t.Errorf("%+v: %v", p, err)
+		}
+		for i, got := range agesT(t, c) {
+			if got != AgeFor(longest) {
+				t.Errorf("%s keeps messages for %s, want %s", treeStreams(c.Space())[i], got, AgeFor(longest))
+			}
+		}
+	}
+}
+
 // TestKeepSparesRunningTrees: an age is refused that is shorter than five
 // quarters of what a running tree may take.
 func TestKeepSparesRunningTrees(t *testing.T) {

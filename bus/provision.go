@@ -32,7 +32,8 @@ type Provision struct {
 	// the existing number, or 1.
 	Partitions int
 	// Longest is the longest time that a tree may take. A stream of runs
-	// with an age below AgeFor is refused. 0 refuses none for its age.
+	// with an age below AgeFor is refused, and none is made with one. 0
+	// refuses none for its age.
 	Longest time.Duration
 }
 
@@ -49,8 +50,8 @@ const DefaultMaxAge = 7 * 24 * time.Hour
 // are harmless, because the first one in stream order counts.
 const dedupe = 30 * time.Second
 
-// maxConsumers bounds the agents of a stream, which have two consumers each.
-// The server's default is 1,000.
+// maxConsumers is the largest number of consumers of a stream. Each active
+// agent has two. The server's default is 1,000.
 const maxConsumers = 100_000
 
 // Provision creates the streams, the bucket of agents and the object store
@@ -60,9 +61,8 @@ const maxConsumers = 100_000
 // another number of streams of runs. A stream that drops messages that workers
 // need is an error.
 func (c *Conn) Provision(ctx context.Context, p Provision) error {
-	if least := AgeFor(p.Longest); p.MaxAge > 0 && p.MaxAge < least {
-		const text = "messages must be kept for at least %s, since a tree may take %s, got %s"
-		return fmt.Errorf(text, least, p.Longest, p.MaxAge)
+	if err := checkAge(p.MaxAge, p.Longest); err != nil {
+		return err
 	}
 	p.Replicas = cmp.Or(p.Replicas, 1)
 	sp := c.cfg.Space
@@ -95,6 +95,16 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	}
 	c.Health.forget()
 	return c.Provisioned(ctx)
+}
+
+// checkAge returns an error if messages of an age are removed too early for
+// trees that may take a time: see AgeFor. Messages of the age 0 are kept for
+// ever.
+func checkAge(age, longest time.Duration) error {
+	if least := AgeFor(longest); age > 0 && age < least {
+		return fmt.Errorf("messages must be kept for at least %s, since a tree may take %s, got %s", least, longest, age)
+	}
+	return nil
 }
 
 // submitStream returns the configuration of the stream of submissions. Workers
@@ -165,7 +175,7 @@ func runsStream(sp subjects.Space, part int, p Provision) jetstream.StreamConfig
 }
 
 // ensureBuckets creates the bucket of agents and the object store, unless they
-// exist.
+// exist. It lets the bucket of agents accept atomic batches.
 func ensureBuckets(ctx context.Context, js jetstream.JetStream, sp subjects.Space, p Provision) error {
 	agents := jetstream.KeyValueConfig{
 		Bucket: sp.Name("AGENTS"), Description: "Agents that workers serve or served", Replicas: p.Replicas,
@@ -211,13 +221,17 @@ func allowBatches(ctx context.Context, js jetstream.JetStream, name string) erro
 }
 
 // ensureStream creates a stream, or changes the settings of an existing one
-// that axe depends on. It refuses a stream with a fault of drops. Longest is
-// the longest time that a tree may take, 0 for a stream without runs.
+// that axe depends on. It refuses a stream with a fault of drops, and creates
+// none. Longest is the longest time that a tree may take, 0 for a stream
+// without runs.
 func ensureStream(
 	ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, longest time.Duration,
 ) error {
 	s, err := js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if err := checkAge(want.MaxAge, longest); err != nil {
+			return wrapStream(want.Name, err)
+		}
 		if _, err = js.CreateStream(ctx, want); err == nil || !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			return wrapStream(want.Name, err)
 		}
