@@ -174,16 +174,17 @@ func (cs *Clocks) clock(stream string) *Clock {
 	return c.(*Clock) //nolint:forcetypeassert // nothing else is stored
 }
 
-// Measure measures the clocks of all streams once.
+// Measure measures the clocks of all streams once, all at the same time: a
+// stream without a leader holds up no other.
 func (cs *Clocks) Measure(ctx context.Context) error {
-	var failed []error
-	for _, c := range cs.all() {
-		if ctx.Err() != nil {
-			break
-		}
-		failed = append(failed, c.measure(ctx))
+	all := cs.all()
+	failed := make([]error, len(all))
+	var measuring sync.WaitGroup
+	for i, c := range all {
+		measuring.Go(func() { failed[i] = c.measure(ctx) })
 	}
-	return errors.Join(append(failed, context.Cause(ctx))...)
+	measuring.Wait()
+	return errors.Join(failed...)
 }
 
 // all returns the clocks of all streams.
@@ -198,8 +199,9 @@ func (cs *Clocks) all() []*Clock {
 // Keep measures the clocks every two seconds until ctx ends, and sooner if a
 // clock is in doubt (Settle). It calls measured after each attempt, and when
 // another measurement of this process has found a step. It passes the steps
-// found since the last call, often none. A failed measurement is made again
-// later: until then the clocks go on from their last readings.
+// found since the last call, often none. While measured runs, Keep measures
+// nothing. A failed measurement is made again later: until then the clocks go
+// on from their last readings.
 func (cs *Clocks) Keep(ctx context.Context, measured func([]Step)) error {
 	tick := time.NewTicker(clockInterval)
 	defer tick.Stop()
@@ -522,11 +524,14 @@ func (cs *Clocks) stamp(t time.Time) time.Time {
 	return cs.conn.cfg.ServerTime(t)
 }
 
-// Rearm sets the timers of a step's stream anew that were set before a step of
-// their server's clock, so that each fires at the instant that it was set for.
-// A timer that has fired meanwhile, or that another worker has set anew, is
-// left alone.
+// Rearm sets anew the timers of a step's stream that were set before a known
+// step of its clock. Each then fires at the instant for which it was set. A
+// timer that has fired meanwhile, or that another worker has set anew, is left
+// alone. A stream without runs has no timers.
 func (cs *Clocks) Rearm(ctx context.Context, s Step) error {
+	if !slices.Contains(cs.conn.streams.Load().names, s.Stream) {
+		return nil // it has no timers
+	}
 	c := cs.clock(s.Stream)
 	timers := cs.conn.Space().Timers()
 	for page, err := range cs.conn.reader.pages(ctx, s.Stream, timers, 0) {

@@ -173,6 +173,46 @@ func TestRearm(t *testing.T) {
 	}
 }
 
+// TestRearmWithoutTimers: Rearm does nothing after a step of the clock of a
+// stream without runs. It cannot read that stream.
+func TestRearmWithoutTimers(t *testing.T) {
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	s := Step{Stream: "AXE_SUBMIT", Before: 1, After: 1, By: time.Hour}
+	c.Clocks.Learn([]Step{s})
+	before := c.Stats().Reads
+	if err := c.Clocks.Rearm(t.Context(), s); err != nil {
+		t.Error(err)
+	}
+	if reads := c.Stats().Reads - before; reads > 0 {
+		t.Errorf("%d reads, want none", reads)
+	}
+}
+
+// TestMeasureDespiteAnotherClock: the measurement of the first clock gets no
+// answer. The other clocks are measured all the same.
+func TestMeasureDespiteAnotherClock(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, false)
+		if err := c.Provision(t.Context(), Provision{Partitions: 3}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Clocks.Measure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		all := c.Clocks.all()
+		all[0].measuring <- struct{}{} // as one that waits for an answer
+		time.Sleep(time.Minute)
+		c.Clocks.tryMeasure(t.Context())
+		for i, clock := range all {
+			if measured := clock.age() < time.Minute; measured != (i > 0) {
+				t.Errorf("the clock of %s was measured %v ago", clock.stream, clock.age())
+			}
+		}
+	})
+}
+
 // TestShift: a message's times move by the steps that followed it. If a message
 // lies between the two measurements of a step, its own time tells on which side
 // of the step it is. If a message was stored after the step, the time in its
