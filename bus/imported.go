@@ -26,8 +26,9 @@ type Origin struct {
 	Fenced bool
 }
 
-// IsImported reports whether the message was imported. It is a record, and
-// triggers nothing: no worker is given such a message.
+// IsImported reports whether the header says that the message was imported.
+// Feeds of runs acknowledge such a message and drop it. On a submission the
+// header has no effect.
 func (m Stored) IsImported() bool { return m.Header.Get(headerImported) != "" }
 
 // Origin is where the writer of the message wrote it: another stream for an
@@ -47,39 +48,43 @@ func (m Stored) place() Origin {
 }
 
 // Origins returns the Origin of messages that are read in stream order. The
-// zero value is ready. Everybody who may write to a run can write the header of
-// an imported message. So the header counts in a tree only if the call of its
-// root has it: people cannot write calls. LookAhead reads that call for a
-// message that comes before it.
-type Origins struct{ imported map[subjects.Tree]bool }
+// zero value is ready. Any writer of a message to a run can set the header of
+// an imported message. Of believes it only if the call of the root has it too.
+// Only workers, operators and archivists write calls. The header of a result, a
+// tally or a dead letter is always believed.
+type Origins struct {
+	// imported says of a tree whether the call of its root has the header.
+	// A tree without a known call is missing.
+	imported map[subjects.Tree]bool
+}
 
 // LookAhead has to be called with each message before Of. It reads the call of
-// the root for a message that comes before it and has the header: the tree may
-// have been cancelled before any worker took it.
+// the root, once for a tree, if a message of the root comes before it and has
+// the header: the tree may have been cancelled before any worker took it.
 func (o *Origins) LookAhead(ctx context.Context, c *Conn, m Stored) error {
 	at, err := c.Space().Parse(m.Subject)
 	if err != nil || !m.IsImported() || !at.Run.Path.IsRoot() || at.Kind == subjects.Result {
 		return nil //nolint:nilerr // another program's message
 	}
-	if o.imported[at.Run.Tree] || at.Kind == subjects.Call {
+	if _, known := o.imported[at.Run.Tree]; known || at.Kind == subjects.Call {
 		return nil
 	}
 	call, found, err := c.First(ctx, at.Run.Call())
 	if err != nil {
 		return fmt.Errorf("call of %s: %w", at.Run, err)
 	}
-	if found && call.IsImported() {
-		o.note(at.Run.Tree)
+	if found {
+		o.note(at.Run.Tree, call.IsImported())
 	}
 	return nil
 }
 
-// note notes that a tree was imported.
-func (o *Origins) note(tree subjects.Tree) {
+// note notes whether a tree was imported.
+func (o *Origins) note(tree subjects.Tree, imported bool) {
 	if o.imported == nil {
 		o.imported = map[subjects.Tree]bool{}
 	}
-	o.imported[tree] = true
+	o.imported[tree] = imported
 }
 
 // Of returns the Origin of the next message.
@@ -89,7 +94,7 @@ func (o *Origins) Of(s subjects.Space, m Stored) Origin {
 		return m.Origin()
 	}
 	if at.Kind == subjects.Call && at.Run.Path.IsRoot() {
-		o.note(at.Run.Tree)
+		o.note(at.Run.Tree, true)
 	}
 	if !o.imported[at.Run.Tree] {
 		return m.place()
@@ -130,7 +135,8 @@ func WriteImported(ctx context.Context, c *Conn, m Message, from Origin) (seq ui
 
 // OwnHeader returns the headers of a message that belong to its content: those
 // of axe and of its writer, without those that tell a server how to store it,
-// and without the Origin. They are sorted by name.
+// and without the Origin. They are sorted by name, and by value where a name
+// has several.
 func (m Stored) OwnHeader() (own [][2]string) {
 	for name, values := range m.Header {
 		if strings.HasPrefix(name, "Nats-") || name == headerImported {
@@ -146,10 +152,11 @@ func (m Stored) OwnHeader() (own [][2]string) {
 
 // ReadTree reads all stored messages of a tree, in stream order. Its cost
 // depends on them alone. The result and the dead letters are read before the
-// runs, so that none is read without the messages that caused it.
+// runs, so that none is read without the messages that caused it. On replicas
+// too each read has everything that the leader had stored before it.
 func ReadTree(ctx context.Context, c *Conn, tree subjects.Tree) (all []Stored, _ error) {
 	for _, filter := range slices.Backward(c.Space().PartsOfTree(tree)) {
-		ms, err := ReadWhole(ctx, c, filter)
+		ms, err := readLatest(ctx, c, filter)
 		if err != nil {
 			return nil, fmt.Errorf("tree %s: %w", tree, err)
 		}

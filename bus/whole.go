@@ -36,6 +36,29 @@ func ReadWhole(ctx context.Context, c *Conn, filter string) ([]Stored, error) {
 	return w.read(ctx, slices.Sorted(maps.Keys(counted.subjects)))
 }
 
+// readLatest reads as ReadWhole does, with everything that the stream's leader
+// had stored before. A replica that lags is asked again.
+func readLatest(ctx context.Context, c *Conn, filter string) ([]Stored, error) {
+	for range maxLagPolls {
+		var last uint64
+		var err error
+		// Each time, since the last message may be removed meanwhile.
+		if c.Replicas() > 1 {
+			if last, err = c.LastSeq(ctx, filter); err != nil {
+				return nil, err
+			}
+		}
+		ms, err := ReadWhole(ctx, c, filter)
+		if err != nil || last == 0 || len(ms) > 0 && ms[len(ms)-1].Seq >= last {
+			return ms, err
+		}
+		if err := pause.For(ctx, lagPoll); err != nil {
+			return nil, fmt.Errorf("read %s up to %d: %w", filter, last, err)
+		}
+	}
+	return nil, fmt.Errorf("read %s: the stream's replicas lag behind its leader", filter)
+}
+
 // wholeRead reads all messages of many subjects that were stored when they were
 // counted. Later messages are left out: the parts are read one after the other,
 // and another part may lack an earlier message.
