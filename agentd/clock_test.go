@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/bustest"
 	"github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/subjects"
 )
@@ -300,28 +302,98 @@ func TestStepIsNoticedBetween(t *testing.T) {
 
 // TestClockStepsAreHandedOn: a worker that starts after the server's clock was
 // set learns of the step from the entry of a dead worker in the bucket of the
-// workers.
+// workers. It learns it also if its first read of the bucket gets no answer.
 func TestClockStepsAreHandedOn(t *testing.T) {
 	t.Parallel()
 	thorough(t)
+	for name, silence := range map[string]time.Duration{"at once": 0, "without an answer at first": 2 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withHarness(t, func(h *harness) {
+				h.callingLead(nil)
+				h.models["lead"] = delayed(90*time.Second, says("lead"))
+				first := h.startWorker("first", workerOptions{})
+				r := h.root("lead")
+				// The step is as long as the timeout: for a
+				// worker that does not know of it, the root's
+				// deadline has passed.
+				h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, "300"})
+				time.Sleep(20 * time.Second)
+				h.setServerClock(5 * time.Minute)
+				time.Sleep(20 * time.Second)
+				first.kill()
+				<-first.ended
+				second := h.startWorker("second", workerOptions{conn: h.openSilent("KV_AXE_WORKERS", silence)})
+				h.expectCompleted(r, "lead")
+				steps := second.conn.Clocks.Steps()
+				if len(steps) == 0 || (steps[0].By-5*time.Minute).Abs() > time.Second {
+					t.Errorf("the second worker knows the steps %+v, want one of 5 min", steps)
+				}
+			})
+		})
+	}
+}
+
+// openSilent opens a connection that gets no answer for a time after its first
+// request that names a stream.
+func (h *harness) openSilent(stream string, silence time.Duration) *bus.Conn {
+	line := &bustest.Line{}
+	var once sync.Once
+	line.Sent = func(piece []byte) {
+		if bytes.Contains(piece, []byte(stream)) {
+			once.Do(func() { line.Hold(silence) })
+		}
+	}
+	c, err := bus.Open(h.ctx, bus.Config{
+		Dial: bus.Dial{Server: h.server, Wrap: line.Wrap}, ServerTime: h.serverTime,
+	})
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	return c
+}
+
+// TestTimersAreSetAnewDespiteErrors: the server's clock is set, and the first
+// two attempts to set a root's timer anew fail. A later one succeeds: the timer
+// moves with the clock.
+func TestTimersAreSetAnewDespiteErrors(t *testing.T) {
+	t.Parallel()
 	withHarness(t, func(h *harness) {
+		const ahead = 2 * time.Minute
 		h.callingLead(nil)
-		h.models["lead"] = delayed(90*time.Second, says("lead"))
-		first := h.startWorker("first", workerOptions{})
+		h.models["lead"] = delayed(4*time.Minute, says("lead"))
 		r := h.root("lead")
-		// The step is as long as the timeout: for a worker that does
-		// not know of it, the root's deadline has passed.
+		var set atomic.Bool
+		var failed atomic.Int32
+		h.startWorker("w", workerOptions{atStep: func(s step) error {
+			if set.Load() && s.Op == "write" && !s.After && s.Subject == r.Timer(0) && failed.Add(1) <= 2 {
+				return errBusBroken
+			}
+			return nil
+		}})
 		h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, "300"})
 		time.Sleep(20 * time.Second)
-		h.setServerClock(5 * time.Minute)
-		time.Sleep(20 * time.Second)
-		first.kill()
-		<-first.ended
-		second := h.startWorker("second", workerOptions{})
+		due := func() time.Time {
+			t.Helper()
+			ms := h.readAll(r.Timer(0))
+			if len(ms) != 1 {
+				t.Fatalf("%d timers, want 1", len(ms))
+			}
+			at, err := time.Parse(time.RFC3339Nano, strings.TrimPrefix(ms[0].Header.Get("Nats-Schedule"), "@at "))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return at
+		}
+		before := due()
+		set.Store(true)
+		h.setServerClock(ahead)
+		h.eventually("the timer has moved", func() bool {
+			return (due().Sub(before) - ahead).Abs() < time.Second
+		})
 		h.expectCompleted(r, "lead")
-		steps := second.conn.Clocks.Steps()
-		if len(steps) == 0 || (steps[0].By-5*time.Minute).Abs() > time.Second {
-			t.Errorf("the second worker knows the steps %+v, want one of 5 min", steps)
+		if n := failed.Load(); n != 3 {
+			t.Errorf("%d attempts, want 3", n)
 		}
 	})
 }

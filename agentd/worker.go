@@ -125,7 +125,8 @@ var errDraining = errors.New("the worker is draining")
 // Everything that was pulled is handled under a context of its own, so that the
 // end of ctx does not cut off a turn that is about to be written.
 func (w *Worker) Run(ctx context.Context) error {
-	if err := learnStreams(ctx, w.conn); err != nil {
+	clocks := newClockWatch(w)
+	if err := clocks.begin(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was told to end
 		}
@@ -137,7 +138,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	base, work := errgroup.WithContext(work)
 	known, entered := make(chan struct{}), make(chan struct{})
 	base.Go(func() error { return w.conn.KeepLeases(work) })
-	clocks := clockWatch{clocks: w.conn.Clocks, log: w.log, entryChanged: w.entryChanged}
 	base.Go(func() error { return clocks.run(work) })
 	streams := streamWatch{
 		conn: w.conn, log: w.log, longest: w.cfg.Timeout, removed: w.cache.clear,
