@@ -447,3 +447,24 @@ func TestPatienceCountsTheSubmission(t *testing.T) {
 		}
 	})
 }
+
+// TestConnectTimeoutIsChecked: a negative --connect-timeout is a usage error of
+// all commands: those that need the streams, and those that do not.
+func TestConnectTimeoutIsChecked(t *testing.T) {
+	f := SessionFlags{Name: "axe"}
+	cmd := &cobra.Command{Use: "axe"}
+	f.Register(cmd)
+	if err := cmd.ParseFlags([]string{"--server", "nats://127.0.0.1:1", "--connect-timeout", "-5"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, connect := f.Connect(ctx, slog.New(slog.DiscardHandler))
+	use := f.Use(ctx, func(*Session) error { return nil })
+	for name, err := range map[string]error{"Connect": connect, "Use": use} {
+		const want = "--connect-timeout must not be negative, got -5s"
+		if _, usage := errors.AsType[*usageError](err); !usage || err.Error() != want {
+			t.Errorf("%s: got %v, want the usage error %q", name, err, want)
+		}
+	}
+}

@@ -135,6 +135,9 @@ func (f *SessionFlags) Prefix() string { return f.dial.Prefix() }
 // Connect opens a connection to a bus that may have no streams. The caller
 // closes it.
 func (f *SessionFlags) Connect(ctx context.Context, log *slog.Logger) (*bus.Conn, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
 	cfg, err := f.dial.Config(nil, log)
 	if err != nil {
 		return nil, err
@@ -142,9 +145,17 @@ func (f *SessionFlags) Connect(ctx context.Context, log *slog.Logger) (*bus.Conn
 	return Open(ctx, cfg, time.Duration(f.connectTimeout))
 }
 
-func (f *SessionFlags) open(ctx context.Context) (*Session, error) {
+// check validates the flags. The error is a usage error.
+func (f *SessionFlags) check() error {
 	if f.connectTimeout < 0 {
-		return nil, Usage("--connect-timeout must not be negative, got %s", &f.connectTimeout)
+		return Usage("--connect-timeout must not be negative, got %s", &f.connectTimeout)
+	}
+	return nil
+}
+
+func (f *SessionFlags) open(ctx context.Context) (*Session, error) {
+	if err := f.check(); err != nil {
+		return nil, err
 	}
 	screen := Stderr()
 	view, err := f.progress.View(screen, f.Name)
