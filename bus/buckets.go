@@ -6,9 +6,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// MakeBuckets makes the buckets that workers make otherwise when they need them
-// first, with the replicas of the streams. The streams have to be there. It
-// tries until ctx ends.
+// MakeBuckets makes the buckets of workers, activity, memory and rate limits,
+// with the replicas of the streams. Without it, the first worker that needs a
+// bucket makes it. The streams have to be there. MakeBuckets tries until ctx
+// ends.
 func MakeBuckets(ctx context.Context, c *Conn) error {
 	for _, b := range []*bucket{c.Workers().bucket, c.Activity().bucket, c.Memory().bucket, c.RateLimit("").bucket} {
 		if err := b.do(ctx, func(jetstream.Stream) (bool, error) { return false, nil }); err != nil {

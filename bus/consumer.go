@@ -34,8 +34,9 @@ type creation struct {
 // consumer again.
 const creationAge = 500 * time.Millisecond
 
-// createdAt asks the server when it made the consumer, at most once in
-// creationAge. It tries until ctx ends.
+// createdAt returns the time at which the server made the consumer. It asks
+// unless an answer is younger than creationAge. Calls at the same time may each
+// ask. It tries until ctx ends.
 func (c *Consumer) createdAt(ctx context.Context) (time.Time, error) {
 	known, asked := c.creation.Load(), time.Now()
 	if known != nil && asked.Sub(known.asked) < creationAge {
@@ -194,10 +195,10 @@ func (d *Delivery) OnLeaseExpired(fn func()) (stop func()) {
 }
 
 // Follow calls fn for every stored message that the filter matches, from the
-// first one on, until ctx ends. The messages of one stream
-// come in order. Several partitions are followed at once, and fn may then run
-// in several goroutines at once. Caught is called once, when fn has seen all
-// messages that were stored when Follow began.
+// first one on, until ctx ends. The messages of one stream come in order.
+// Several partitions are followed at once, and fn may then run in several
+// goroutines at once. Caught is called once, when fn has seen all messages that
+// were stored when Follow began.
 func (c *Conn) Follow(ctx context.Context, filter string, fn func(Stored), caught func()) error {
 	names := c.streams.Load().streamsOf(filter)
 	var behind atomic.Int32
