@@ -16,17 +16,18 @@ var errKept = errors.New("another worker keeps the message")
 // the server has delivered it to this one. That happens after a person has
 // removed the consumer: the new one delivers all messages again.
 //
-// A worker that pulled from the removed consumer makes the new one after half
-// of busRetryDelay at the earliest. A trigger that was younger at its delivery
-// needs no check, and most triggers were. A worker that starts as the consumer
-// is removed makes the new one at once. Then a model may be asked twice or a
-// tool used twice, and a call of a tool with the effect once may end as
-// unknown.
+// A worker that starts as the consumer is removed makes the new one at once, and
+// knows when. A worker that pulled from the removed consumer makes the new one
+// after half of busRetryDelay at the earliest. So the server need not be asked
+// about a trigger that was younger at its delivery, and most triggers were.
 //
 // The age that counts is that at which the server sent the trigger. At receipt
 // it is older by its time on the way: up to half a round trip, which is also
 // the bound of the clock's error (Clocks.Offset).
 func mayBeKept(ctx context.Context, x *execution) bool {
+	if x.t.PredatesConsumer() {
+		return true
+	}
 	stored := x.t.Time.Add(x.clock().Shift(x.t.Stored))
 	age := x.clock().Now().Sub(stored) - time.Since(x.t.Received)
 	_, onTheWay := x.w.conn.Clocks.Offset()

@@ -21,6 +21,33 @@ import (
 // removeConsumers removes the consumers of the runs that workers share, as a
 // person may.
 func (h *harness) removeConsumers() error {
+	return h.eachConsumer(func(js jetstream.JetStream, stream, name string) error {
+		err := js.DeleteConsumer(h.ctx, stream, name)
+		if errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return nil
+		}
+		return err
+	})
+}
+
+// replaceConsumers removes the consumers of the runs that workers share, and
+// makes them again.
+func (h *harness) replaceConsumers() error {
+	return h.eachConsumer(func(js jetstream.JetStream, stream, name string) error {
+		c, err := js.Consumer(h.ctx, stream, name)
+		if err != nil {
+			return err
+		}
+		if err := js.DeleteConsumer(h.ctx, stream, name); err != nil {
+			return err
+		}
+		_, err = js.CreateConsumer(h.ctx, stream, c.CachedInfo().Config)
+		return err
+	})
+}
+
+// eachConsumer calls do for each consumer of the runs that workers share.
+func (h *harness) eachConsumer(do func(js jetstream.JetStream, stream, name string) error) error {
 	_, js := h.conn.NATS()
 	for partition := range h.conn.Space().Partitions() {
 		names, err := bus.Consumers{Conn: h.conn}.ConsumerNames(h.ctx, partition)
@@ -31,8 +58,7 @@ func (h *harness) removeConsumers() error {
 			if !strings.HasPrefix(name, "agent_") && name != "roots" && name != "activations" {
 				continue
 			}
-			err := js.DeleteConsumer(h.ctx, h.conn.Space().Stream(partition).Name, name)
-			if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			if err := do(js, h.conn.Space().Stream(partition).Name, name); err != nil {
 				return err
 			}
 		}
@@ -129,6 +155,57 @@ func TestRemovedConsumer(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestConsumerRemovedAsAWorkerStarts: a worker starts just after the consumers
+// were removed, and makes new ones at once. A message that comes again then is
+// younger than half a second. Its model is not asked again.
+func TestConsumerRemovedAsAWorkerStarts(t *testing.T) {
+	t.Parallel()
+	withPartitions(t, 1, func(h *harness) {
+		h.agents = []configs.Agent{define("lead", nil)}
+		h.models["lead"] = delayed(time.Minute, says("done"))
+		h.startWorker("w1", workerOptions{})
+		h.awaitReady()
+		r := h.submit("lead", "x")
+		h.awaitRequests("lead", 1)
+		if err := h.removeConsumers(); err != nil {
+			t.Fatal(err)
+		}
+		h.startWorker("w2", workerOptions{})
+		h.expectCompleted(r, "done")
+		if n := len(h.requests("lead")); n != 1 {
+			t.Errorf("the model was asked %d times, want once", n)
+		}
+	})
+}
+
+// TestConsumerReplacedUnseen: two workers have all their slots in use while the
+// consumers are removed and made again, so they do not learn of it. The one that
+// is free first receives the other one's message. Its model is not asked again.
+func TestConsumerReplacedUnseen(t *testing.T) {
+	t.Parallel()
+	withPartitions(t, 1, func(h *harness) {
+		h.agents = []configs.Agent{define("slow", nil), define("quick", nil)}
+		h.models["slow"] = delayed(time.Minute, says("done"))
+		h.models["quick"] = delayed(20*time.Second, says("done"))
+		var all []subjects.Run
+		for i, agent := range h.agents {
+			h.startWorker(fmt.Sprint("w", i), workerOptions{Config: agentd.Config{Slots: 1}})
+			h.awaitReady()
+			all = append(all, h.submit(agent.Name, "x"))
+			h.awaitRequests(agent.Name, 1)
+		}
+		if err := h.replaceConsumers(); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range all {
+			h.expectCompleted(r, "done")
+		}
+		if n := len(h.requests("")); n != 2 {
+			t.Errorf("the models were asked %d times, want 2", n)
+		}
+	})
 }
 
 // TestReplaysOfOneRun: more messages of a run come again than wait behind a

@@ -91,15 +91,24 @@ type Consumers struct{ *Conn }
 // first message. An existing consumer takes over cfg, and goes on from its own
 // place.
 func (c Consumers) ConsumerAfter(ctx context.Context, cfg ConsumerConfig, seq uint64) (*Consumer, error) {
+	made, _, err := c.create(ctx, cfg, seq)
+	return made, err
+}
+
+// create is ConsumerAfter. It also returns when the server made the consumer.
+func (c Consumers) create(ctx context.Context, cfg ConsumerConfig, seq uint64) (*Consumer, *creation, error) {
 	stream, want := c.consumerConfig(cfg)
 	if seq > 0 {
 		want.DeliverPolicy, want.OptStartSeq = jetstream.DeliverByStartSequencePolicy, seq+1
 	}
-	err := c.inflight.several(ctx, func(ctx context.Context) error {
-		_, err := c.js.CreateConsumer(ctx, stream, want)
+	var there jetstream.Consumer
+	var asked time.Time
+	err := c.inflight.several(ctx, func(ctx context.Context) (err error) {
+		asked = time.Now()
+		there, err = c.js.CreateConsumer(ctx, stream, want)
 		if errors.Is(err, jetstream.ErrConsumerExists) {
 			// The beginning of a consumer cannot be changed.
-			err = c.alterConsumer(ctx, stream, cfg.Name, func(have jetstream.ConsumerConfig) jetstream.ConsumerConfig {
+			there, err = c.alterConsumer(ctx, stream, cfg.Name, func(have jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 				want.DeliverPolicy = have.DeliverPolicy
 				want.OptStartSeq, want.OptStartTime = have.OptStartSeq, have.OptStartTime
 				return want
@@ -108,21 +117,21 @@ func (c Consumers) ConsumerAfter(ctx context.Context, cfg ConsumerConfig, seq ui
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("consumer %s: %w", cfg.Name, err)
+		return nil, nil, fmt.Errorf("consumer %s: %w", cfg.Name, err)
 	}
-	return &Consumer{conn: c.Conn, stream: stream, name: cfg.Name, firstLease: cfg.FirstLease}, nil
+	made := &Consumer{conn: c.Conn, stream: stream, name: cfg.Name, firstLease: cfg.FirstLease}
+	return made, &creation{there.CachedInfo().Created, asked}, nil
 }
 
 // alterConsumer changes the configuration of a consumer that is there.
 func (c Consumers) alterConsumer(
 	ctx context.Context, stream, name string, change func(jetstream.ConsumerConfig) jetstream.ConsumerConfig,
-) error {
+) (jetstream.Consumer, error) {
 	there, err := c.js.Consumer(ctx, stream, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = c.js.UpdateConsumer(ctx, stream, change(there.CachedInfo().Config))
-	return err
+	return c.js.UpdateConsumer(ctx, stream, change(there.CachedInfo().Config))
 }
 
 // consumerExpiry is the time without requests after which the server removes a
@@ -142,7 +151,7 @@ func (c Consumers) ExpireConsumer(ctx context.Context, cfg ConsumerConfig) error
 	}
 	ctx, r := c.inflight.begin(ctx, "")
 	defer r.done()
-	err := c.alterConsumer(ctx, stream, cfg.Name, func(have jetstream.ConsumerConfig) jetstream.ConsumerConfig {
+	_, err := c.alterConsumer(ctx, stream, cfg.Name, func(have jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 		have.InactiveThreshold = consumerExpiry
 		return have
 	})

@@ -74,7 +74,11 @@ type ConsumerConfig struct {
 // of a message, and of deliveries in flight, is unlimited: slots limit work,
 // and the worker counts deliveries itself.
 func (c *Conn) Consumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
-	return Consumers{c}.ConsumerAfter(ctx, cfg, 0)
+	made, created, err := Consumers{c}.create(ctx, cfg, 0)
+	if err == nil {
+		made.creation.Store(created)
+	}
+	return made, err
 }
 
 // consumerConfig returns the stream of a consumer, and its configuration as the
@@ -129,6 +133,14 @@ type Delivery struct {
 func (d *Delivery) Replayed(ctx context.Context) bool {
 	created, err := d.from.createdAt(ctx)
 	return err != nil || d.id.stored < created.UnixNano()
+}
+
+// PredatesConsumer is Replayed as far as this worker knows it without asking
+// the server. Of a consumer of ConsumerAfter it knows nothing: that one is made
+// for a message.
+func (d *Delivery) PredatesConsumer() bool {
+	known := d.from.creation.Load()
+	return known != nil && d.id.stored < known.at.UnixNano()
 }
 
 // Ack acknowledges the message without waiting for the server. The message
