@@ -2,6 +2,7 @@ package mcpclient
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -26,7 +29,14 @@ const (
 	maxStatusText = 300
 	// maxErrorBody bounds the body of a bad status that is read, in bytes.
 	maxErrorBody = 64 << 10
+	// headerTime bounds the wait for the beginning of an answer without an
+	// exchange. It leaves time of connectTime for the rest of the start.
+	headerTime = 10 * time.Second
 )
+
+// errSilent says that a server has not begun its answer within headerTime, or
+// that the toolset was closed before.
+var errSilent = errors.New("the server did not begin its answer")
 
 // remote is an MCP server that is reached by streamable HTTP. It implements
 // server.
@@ -37,12 +47,14 @@ type remote struct {
 }
 
 // newRemote returns the server at the URL of a definition. It calls silenced
-// when the server ends a stream of notifications.
-func newRemote(def configs.Toolset, silenced func(server)) *remote {
+// when the server ends a stream of notifications. It waits for no stream after
+// the end of ctx.
+func newRemote(ctx context.Context, def configs.Toolset, silenced func(server)) *remote {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	r := &remote{base: base}
 	w := &wire{
 		base:     base,
+		open:     ctx,
 		url:      def.URL,
 		headers:  def.Headers,
 		limit:    maxMessage,
@@ -64,13 +76,18 @@ func (r *remote) failure() error { return nil }
 // wire adds the headers of the definition to requests. It notes in the exchange
 // of a request whether it was sent, and its answer.
 type wire struct {
-	base    *http.Transport
+	base *http.Transport
+	// open ends when the toolset is closed.
+	open    context.Context //nolint:containedctx // requests outlive their calls
 	url     string
 	headers map[string]string
 	// limit bounds the answer to a call. It is maxMessage, except in tests.
 	limit int
 	// silenced is called at the end of a stream of notifications.
 	silenced func()
+	// streamed says that the server has begun a stream after a GET without
+	// an exchange.
+	streamed atomic.Bool
 }
 
 // RoundTrip makes a request. A bad answer to a call with an exchange is an
@@ -83,15 +100,15 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	case x == nil:
 		return w.other(req)
 	case req.Method == http.MethodGet: // a broken stream goes on
-		resp, err := w.base.RoundTrip(req)
-		if err == nil && isEvents(resp) {
+		resp, err := w.fetch(req)
+		if err == nil && isStream(resp) {
 			resp.Body = &eventTap{body: resp.Body, exchange: x, limit: w.limit}
 		}
 		return resp, err
 	}
 	id, isCall := callID(req)
 	if !isCall { // a notification about the exchange
-		return w.base.RoundTrip(req)
+		return w.fetch(req)
 	}
 	x.expect(id)
 	if x.name != "" && req.Header.Get("Mcp-Method") != "" {
@@ -108,11 +125,11 @@ func (w *wire) call(req *http.Request, x *exchange) (*http.Response, error) {
 	case err != nil:
 		x.failUnsent(fmt.Errorf("the server cannot be reached: %w", err))
 		return nil, err
-	case resp.StatusCode >= http.StatusBadRequest:
-		err = statusError(req, resp)
-	case resp.StatusCode >= http.StatusMultipleChoices: // the client follows
+	case isFollowed(resp):
 		return resp, nil
-	case isEvents(resp):
+	case resp.StatusCode >= http.StatusMultipleChoices:
+		err = statusError(req, resp)
+	case isStream(resp):
 		resp.Body = &eventTap{body: resp.Body, exchange: x, limit: w.limit}
 		return resp, nil
 	default:
@@ -171,8 +188,15 @@ func callID(req *http.Request) (jsonrpc.ID, bool) {
 	return call.ID, call.IsCall()
 }
 
-// isEvents reports whether an answer is a stream of events.
-func isEvents(resp *http.Response) bool { return mediaType(resp) == "text/event-stream" }
+// isGood reports whether the status of an answer is a good one.
+func isGood(resp *http.Response) bool {
+	return resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices
+}
+
+// isStream reports whether an answer is a stream of events with a good status.
+func isStream(resp *http.Response) bool {
+	return isGood(resp) && mediaType(resp) == "text/event-stream"
+}
 
 // mediaType is the media type of an answer without its parameters.
 func mediaType(resp *http.Response) string {
@@ -180,18 +204,78 @@ func mediaType(resp *http.Response) string {
 	return base
 }
 
-// other makes a request without an exchange. It bounds an answer that is no
-// stream. The SDK bounds the events of streams.
+// isFollowed reports whether the HTTP client makes another request after an
+// answer: it has one of the redirects that the client knows, and an address.
+func isFollowed(resp *http.Response) bool {
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return resp.Header.Get("Location") != ""
+	}
+	return false
+}
+
+// other makes a request without an exchange.
 func (w *wire) other(req *http.Request) (*http.Response, error) {
-	resp, err := w.base.RoundTrip(req)
-	switch {
-	case err != nil:
-	case !isEvents(resp):
-		resp.Body = http.MaxBytesReader(nil, resp.Body, maxMessage)
-	case req.Header.Get("Mcp-Method") == "subscriptions/listen":
+	resp, err := w.begin(req)
+	if err == nil && isStream(resp) && req.Header.Get("Mcp-Method") == "subscriptions/listen" {
 		resp.Body = &notifications{resp.Body, w.silenced}
 	}
 	return resp, err
+}
+
+// begin makes a request, and bounds the wait for the beginning of its answer by
+// headerTime and by the end of the toolset. Otherwise a silent server would
+// hold up a connection that is being made, and one that is being closed, for
+// ever. A request with a deadline needs no other bound. A stream that the SDK
+// opens again holds nothing up, and its end would break the connection.
+func (w *wire) begin(req *http.Request) (*http.Response, error) {
+	isGet := req.Method == http.MethodGet
+	if _, bounded := req.Context().Deadline(); bounded || isGet && w.streamed.Load() {
+		return w.fetch(req)
+	}
+	within, done := context.WithTimeout(w.open, headerTime)
+	defer done()
+	ctx, cancel := context.WithCancel(req.Context()) // for the body too
+	stop := context.AfterFunc(within, cancel)
+	resp, err := w.fetch(req.WithContext(ctx))
+	inTime := stop()
+	switch {
+	case inTime && err != nil:
+		cancel()
+		return nil, err
+	case inTime:
+		if isGet && isStream(resp) {
+			w.streamed.Store(true)
+		}
+		return resp, nil
+	case err == nil:
+		_ = resp.Body.Close()
+	}
+	if isGet { // the SDK then goes on without a stream, and tries again after an error
+		return &http.Response{
+			StatusCode: http.StatusMethodNotAllowed, Header: http.Header{}, Body: http.NoBody, Request: req,
+		}, nil
+	}
+	return nil, errSilent
+}
+
+// fetch makes a request. The SDK reads the whole body of an answer, unless that
+// is a stream, of which it bounds the events. So fetch bounds any other body.
+// It reads that of a bad status, for which the SDK has no bound of time either.
+func (w *wire) fetch(req *http.Request) (*http.Response, error) {
+	resp, err := w.base.RoundTrip(req)
+	switch {
+	case err != nil:
+		return nil, err
+	case !isGood(resp):
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+		_ = resp.Body.Close()
+		resp.Body = io.NopCloser(bytes.NewReader(body))
+	case !isStream(resp):
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxMessage)
+	}
+	return resp, nil
 }
 
 // notifications is a stream of notifications.

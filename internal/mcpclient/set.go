@@ -41,6 +41,8 @@ type Set struct {
 	changed chan struct{}
 	// newServer returns the server for one connection. Tests replace it.
 	newServer func() server
+	// end ends the waits for streams of a server.
+	end context.CancelFunc
 
 	// work counts the goroutines that connect and those that watch.
 	work sync.WaitGroup
@@ -76,10 +78,13 @@ func Open(def configs.Toolset, log *slog.Logger) (*Set, error) {
 	if (len(def.Command) == 0) == (def.URL == "") {
 		return nil, fmt.Errorf("toolset %q: it needs either a command or a url", def.Name)
 	}
-	s := &Set{def: def, log: log.With(slog.String("toolset", def.Name)), changed: make(chan struct{}, 1)}
+	ctx, end := context.WithCancel(context.Background())
+	s := &Set{
+		def: def, log: log.With(slog.String("toolset", def.Name)), changed: make(chan struct{}, 1), end: end,
+	}
 	s.newServer = func() server { return newProcess(def, s.log) }
 	if def.URL != "" {
-		s.newServer = func() server { return newRemote(def, s.silenced) }
+		s.newServer = func() server { return newRemote(ctx, def, s.silenced) }
 	}
 	return s, nil
 }
@@ -303,6 +308,7 @@ func (s *Set) Close() {
 	c, o := s.current, s.opening
 	s.current = nil
 	s.mu.Unlock()
+	s.end()
 	if o != nil {
 		o.cancel(errClosed)
 		<-o.done
