@@ -42,13 +42,33 @@ type progress struct {
 	reports int
 	// line says what has happened last.
 	line string
-	// held has the runs that wait for a person, each with the reason.
-	held map[subjects.Path]string
+	// held has the runs that wait for a person.
+	held map[subjects.Path]hold
+}
+
+// hold is the state of a run that waits for a person.
+type hold struct {
+	// verb is the command of axe by which the person decides.
+	verb string
+	// reason says why the run waits. It may be empty.
+	reason string
+}
+
+// holdOf returns the hold of an event of the kind client.Held: of a turn, of a
+// call of a tool that may have taken effect, or of one whose tool asks.
+func holdOf(e client.Event) hold {
+	switch {
+	case e.Entry.Kind != run.EntryHeld:
+		return hold{"approve", e.Reason}
+	case e.Entry.Form != nil:
+		return hold{"answer", e.Reason}
+	}
+	return hold{"settle", e.Reason}
 }
 
 func newProgress(tree subjects.Tree) *progress {
 	return &progress{
-		tree: tree, changed: make(chan struct{}, 1), known: map[subjects.Path]bool{}, held: map[subjects.Path]string{},
+		tree: tree, changed: make(chan struct{}, 1), known: map[subjects.Path]bool{}, held: map[subjects.Path]hold{},
 	}
 }
 
@@ -93,13 +113,13 @@ func (p *progress) message() string {
 		return cmp.Compare(a.String(), b.String())
 	})
 	if len(paths) > 0 {
-		command := "axe approve " + p.tree.String()
+		h := p.held[paths[0]]
+		line = fmt.Sprintf("held: %s with axe %s %s", h.verb, h.verb, p.tree)
 		if !paths[0].IsRoot() {
-			command += " " + paths[0].String()
+			line += " " + paths[0].String()
 		}
-		line = "held: approve with " + command
-		if reason := p.held[paths[0]]; reason != "" {
-			line += " (" + reason + ")"
+		if h.reason != "" {
+			line += " (" + h.reason + ")"
 		}
 	}
 	return fmt.Sprintf("%s, %d of %d runs done", line, p.ended, len(p.known))
@@ -115,8 +135,8 @@ func (p *progress) see(e client.Event) {
 	}
 	switch e.Kind { //nolint:exhaustive // no other event changes these
 	case client.Held:
-		p.held[path] = e.Reason
-	case client.Approved, client.Denied, client.TimedOut, client.Interrupted, client.Cancelled:
+		p.held[path] = holdOf(e)
+	case client.Approved, client.Denied, client.Settled, client.TimedOut, client.Interrupted, client.Cancelled:
 		delete(p.held, path)
 	case client.ChildEnded, client.TreeEnded:
 		delete(p.held, path)

@@ -73,6 +73,12 @@ func TestMessages(t *testing.T) {
 	because := func(reason string) func(*client.Event) {
 		return func(e *client.Event) { e.Reason = reason }
 	}
+	tool := func(form *run.Form) func(*client.Event) {
+		return func(e *client.Event) {
+			e.Entry = run.Entry{Kind: run.EntryHeld, Form: form}
+			e.Reason = "why?"
+		}
+	}
 	completed := func(e *client.Event) { e.Outcome.Status = run.StatusCompleted }
 	last := -1.0
 	for _, step := range []struct {
@@ -89,6 +95,10 @@ func TestMessages(t *testing.T) {
 		{client.Called, "r-1-0", nil, "a r-1-0: called, 0 of 2"},
 		{client.Held, "r-1-0", nil, "held: approve with axe approve T1 r-1-0, 0 of 2"},
 		{client.TimedOut, "r-1-0", nil, "a r-1-0: called, 0 of 2"},
+		{client.Held, "r-1-0", tool(nil), "held: settle with axe settle T1 r-1-0 (why?), 0 of 2"},
+		{client.Settled, "r-1-0", nil, "a r-1-0: settled, 0 of 2"},
+		{client.Held, "r-1-0", tool(&run.Form{}), "held: answer with axe answer T1 r-1-0 (why?), 0 of 2"},
+		{client.Settled, "r-1-0", nil, "a r-1-0: settled, 0 of 2"},
 		{client.Running, "r-1-1", nil, "a r-1-1: at work, 0 of 3"},
 		{client.RateLimited, "r-1-0", func(e *client.Event) {
 			e.Turn = 2
