@@ -77,7 +77,7 @@ func TestForkAndWait(t *testing.T) {
 		h.forkingLead(map[string][]scriptedModel{
 			"r": {
 				calls(use("fork", "prompt", "one"), use("fork", "prompt", "two")),
-				calls(useJSON("wait", `{"from":["r-1-1","r-1-0"]}`)),
+				calls(useJSON("wait", `{"from":["r-1-1","r-1-0","r-1-1"]}`)), // each counts once
 				joinsResults,
 			},
 			"r-1-0": {delayed(time.Minute, says("done one"))},

@@ -36,7 +36,18 @@ func (w *Worker) peer(ctx context.Context, r subjects.Run, id subjects.Path) (p 
 				p.Ended = true
 			}
 		}
-		return ok || minSeq == 0, err
+		if ok || minSeq == 0 || err != nil {
+			return true, err
+		}
+		// The replica lags, or all that is there are answers of the server.
+		var seen uint64
+		for m, err := range bus.MessagesAndAnswers(ctx, w.conn, subject) {
+			if err != nil || !m.IsAnswer() {
+				return false, err // the next read has the call
+			}
+			seen = m.Seq
+		}
+		return seen >= minSeq, nil
 	}, "%s", subject)
 	return p, ok && err == nil, err
 }

@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"encoding/json"
 	"log/slog"
 	"regexp"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/presence"
+	"github.com/axebus/axe/subjects"
 )
 
 // attr reads a numeric attribute of a log line.
@@ -119,6 +121,74 @@ func TestWorkerFoundGone(t *testing.T) {
 		h.expectCompleted(waiting, "c0=done")
 		h.expectLines(linesThree(), `level=INFO msg="run taken over" tree=`+r.Tree.String()+
 			` agent=leaf path=r-1-0 turn=1 from=two after=`)
+	})
+}
+
+// TestEntryIsStoredAgain: a worker stores its entry again after a person has
+// deleted it, or another program has stored something else. It stores it though
+// the entry there says that it began later, if that process has ended.
+func TestEntryIsStoredAgain(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("leaf", nil)}
+		h.startWorker("one", workerOptions{})
+		h.awaitReady()
+		name := subjects.WorkerOf("one")
+		later, err := json.Marshal(presence.Entry{
+			Name: "one", Agents: []string{"leaf"}, Since: time.Now().Add(time.Hour), Ended: time.Now(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, change := range map[string]func(){
+			"a deletion": func() {
+				_, js := h.conn.NATS()
+				kv, err := js.KeyValue(h.ctx, h.conn.Space().Name("WORKERS"))
+				if err == nil {
+					err = kv.Delete(h.ctx, name.String())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+			"another value":                  func() { h.swapEntry(name, []byte("no entry")) },
+			"a later process that has ended": func() { h.swapEntry(name, later) },
+		} {
+			change()
+			time.Sleep(5 * time.Second)
+			if s := h.serving("leaf"); !slices.Equal(s.Live, []string{"one"}) {
+				t.Errorf("after %s: %+v, want one live", what, s)
+			}
+		}
+	})
+}
+
+// swapEntry stores a value in place of a worker's entry.
+func (h *harness) swapEntry(worker subjects.Worker, value []byte) {
+	m, _, err := h.conn.Workers().Entry(h.ctx, worker)
+	if err == nil {
+		_, err = h.conn.Workers().Swap(h.ctx, worker, m.Seq, value)
+	}
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+}
+
+// TestOlderNamesakeDrains: of two processes with one name the older one drains.
+// The entry stays that of the other one.
+func TestOlderNamesakeDrains(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("leaf", nil)}
+		older := h.startWorker("one", workerOptions{})
+		h.awaitReady()
+		h.startWorker("one", workerOptions{})
+		h.awaitReady()
+		older.stop()
+		<-older.ended
+		if s := h.serving("leaf"); !slices.Equal(s.Live, []string{"one"}) {
+			t.Errorf("after the drain: %+v, want one live", s)
+		}
 	})
 }
 

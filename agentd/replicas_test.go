@@ -15,7 +15,9 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/internal/pause"
+	"github.com/axebus/axe/provider"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -160,6 +162,60 @@ func TestReferencesOnReplicas(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAnswersOnReplicas: all that is stored at a reply subject, and at the call
+// of a peer, is an answer of a server to a read. On replicas too a reader finds
+// that this is no outcome, and no peer. It does not wait for a replica that lags.
+func TestAnswersOnReplicas(t *testing.T) {
+	t.Parallel()
+	thorough(t)
+	_, open := onCluster(t.Context(), t)
+	conn := open(0)
+	h := newHarness(t.Context(), t, conn)
+	asked := make(chan struct{})
+	h.forkingLead(map[string][]scriptedModel{"r": {
+		func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+			<-asked
+			return calls(use("send", "to", "r-9-9", "message", "hello"))(ctx, req)
+		},
+		says("the end"),
+	}})
+	t.Cleanup(h.startWorker("w", workerOptions{conn: open(1)}).drain)
+	r := h.submit("lead", "go")
+	peer := r
+	peer.Path = subjects.Root.Child(9, 9)
+	nc, _ := conn.NATS()
+	for _, subject := range []string{r.Reply(1, 0), peer.Call()} {
+		if err := nc.PublishRequest("$JS.API.STREAM.INFO.AXE_RUNS", subject, nil); err != nil {
+			t.Fatal(err)
+		}
+		for last := uint64(0); last == 0; {
+			var err error
+			if last, err = conn.LastSeq(t.Context(), subject); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	runs := history.New(conn)
+	if m, ok, err := runs.OutcomeAt(t.Context(), r, r.Reply(1, 0)); ok || err != nil {
+		t.Errorf("message %d counts as an outcome: %t, error %v", m.Seq, ok, err)
+	}
+	if _, err := runs.Latest(t.Context(), r, r.Reply(1, 0)); err != nil {
+		t.Errorf("the run cannot be read: %v", err)
+	}
+	close(asked)
+	if o := h.awaitOutcome(r, time.Minute); o.Result != "the end" {
+		t.Errorf("outcome %s %q %q, want the end", o.Status, o.Result, o.Error)
+	}
+	if n := len(h.requests("lead")); n != 2 {
+		t.Errorf("the model was asked %d times, want 2", n)
+	}
+	for _, m := range h.readAll(r.All()) {
+		if strings.Contains(m.Subject, ".in.returned.") {
+			t.Errorf("the worker gave the run back: %s", m.Body)
+		}
 	}
 }
 

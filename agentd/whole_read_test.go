@@ -7,7 +7,10 @@ import (
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/history"
+	"github.com/axebus/axe/subjects"
 )
 
 // forgetful configures a worker that caches no run: it reads each run whole at
@@ -102,6 +105,28 @@ func TestRunLargerThanOneRead(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		if n := len(h.requests("lead")); n != 1 {
 			t.Errorf("the model was asked %d times, want once, before its run had an outcome", n)
+		}
+	})
+}
+
+// TestToolRunLargerThanOneRead: a tool run with more messages than one read
+// covers is read whole.
+func TestToolRunLargerThanOneRead(t *testing.T) {
+	t.Parallel()
+	thorough(t)
+	withHarness(t, func(h *harness) {
+		root := h.root("lead")
+		r := h.child(root, "lead", 0)
+		head := subjects.Header{
+			Tree: r.Tree, Path: r.Path, Parent: root.Agent, Depth: 1,
+			Deadline: time.Now().Add(time.Hour), Reply: root.Reply(1, 0),
+		}
+		h.write(bus.Message{Subject: r.ToolCall(), Header: head.Pairs(), Body: []byte(`{"tool":{"name":"read_file"}}`)})
+		for i := range 1100 {
+			h.write(bus.Message{Subject: r.Settle(h.key(fmt.Sprint("m", i))), Body: []byte(`{"as":"again"}`)})
+		}
+		if s, err := history.New(h.conn).State(h.ctx, r); err != nil || s.Phase != run.Ready {
+			t.Errorf("the run is %v, error %v, want ready", s.Phase, err)
 		}
 	})
 }

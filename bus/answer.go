@@ -35,20 +35,32 @@ func placesIn(h nats.Header) int {
 	return max(len(h[jetstream.StreamHeader]), len(h[jetstream.SequenceHeader]))
 }
 
-// Messages reads the messages of a subject in stream order, without the answers
-// of the server to reads. It ends after an error.
-func Messages(ctx context.Context, c *Conn, subject string) iter.Seq2[Stored, error] {
+// Messages reads the messages that a filter matches in stream order, without the
+// answers of the server to reads. It ends after an error.
+func Messages(ctx context.Context, c *Conn, filter string) iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
-		m, ok, err := c.First(ctx, subject)
+		for m, err := range MessagesAndAnswers(ctx, c, filter) {
+			if (err != nil || !m.IsAnswer()) && !yield(m, err) {
+				return
+			}
+		}
+	}
+}
+
+// MessagesAndAnswers is Messages with the answers of the server to reads: for a
+// caller that has to know how far it has read.
+func MessagesAndAnswers(ctx context.Context, c *Conn, filter string) iter.Seq2[Stored, error] {
+	return func(yield func(Stored, error) bool) {
+		m, ok, err := c.First(ctx, filter)
 		if err != nil {
 			yield(Stored{}, err)
 			return
 		}
-		if !ok || !m.IsAnswer() && !yield(m, nil) {
+		if !ok || !yield(m, nil) {
 			return
 		}
-		for m, err := range c.Scan(ctx, subject, m.Seq) {
-			if (err != nil || !m.IsAnswer()) && !yield(m, err) || err != nil {
+		for m, err := range c.Scan(ctx, filter, m.Seq) {
+			if !yield(m, err) || err != nil {
 				return
 			}
 		}

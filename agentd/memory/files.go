@@ -97,10 +97,14 @@ func (f file) update(ctx context.Context, change func(text string) string) error
 	if err != nil {
 		return err
 	}
-	if text := change(old); text != old {
-		return replace(path, text, mode)
+	text := change(old)
+	switch {
+	case text == old:
+		return nil
+	case len(text) > max(maxFile, len(old)):
+		return fmt.Errorf("memory %s: another entry would make it larger than %d MiB", f, maxFile>>20)
 	}
-	return nil
+	return replace(path, text, mode)
 }
 
 // resolveLinks returns the path behind a chain of symbolic links. The target

@@ -223,7 +223,8 @@ func TestFilesWaitForTheLock(t *testing.T) {
 	wantText(t, log, text("a", "1")+text("b", "2")+text("c", "3"))
 }
 
-// TestFilesAreBounded: a file of more than 64 MiB is refused.
+// TestFilesAreBounded: a file of more than 64 MiB is refused, and so is an entry
+// that would make a file larger than that.
 func TestFilesAreBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes its time: make walks runs it")
@@ -237,5 +238,15 @@ func TestFilesAreBounded(t *testing.T) {
 	log := memory.Files{Dir: dir}.Open(agent(t, "one"), "")
 	if _, err := log.Read(t.Context()); err == nil || !strings.Contains(err.Error(), file+": is larger than 64 MiB") {
 		t.Errorf("error %v, want one about a file that is too large", err)
+	}
+	if err := os.Truncate(file, 64<<20-1); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Append(t.Context(), memory.Entry{Task: "t", Result: "r"}); err == nil ||
+		!strings.Contains(err.Error(), file+": another entry would make it larger than 64 MiB") {
+		t.Errorf("error %v, want one about a file that would be too large", err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Size() != 64<<20-1 {
+		t.Errorf("the file has %d bytes, error %v, want it as before", info.Size(), err)
 	}
 }

@@ -194,6 +194,9 @@ func (r Reader) Whole(ctx context.Context, of subjects.Run, reply string) ([]bus
 // The only message before the call that counts is a cancel message.
 func (r Reader) wholeByScan(ctx context.Context, of subjects.Run, others []string) ([]bus.Stored, error) {
 	call, ok, err := r.conn.First(ctx, of.Call())
+	if err == nil && !ok {
+		call, ok, err = r.conn.First(ctx, of.ToolCall())
+	}
 	if err != nil || !ok {
 		return nil, err
 	}

@@ -130,13 +130,13 @@ func (r Reader) FirstOutcome(ctx context.Context, of subjects.Run, reply string)
 	return m, ok, err
 }
 
-// lookFor is FirstOutcome. Seen is the sequence of the last message that it has
-// looked at, 0 for none.
+// lookFor is FirstOutcome. Seen is the sequence of the last message or answer of
+// the server that it has looked at, 0 for none.
 func (r Reader) lookFor(
 	ctx context.Context, of subjects.Run, reply string,
 ) (m bus.Stored, ok bool, seen uint64, err error) {
-	for m, err := range bus.Messages(ctx, r.conn, reply) {
-		if err == nil {
+	for m, err := range bus.MessagesAndAnswers(ctx, r.conn, reply) {
+		if err == nil && !m.IsAnswer() {
 			ok, err = r.Counts(ctx, of, m)
 		}
 		if ok || err != nil {

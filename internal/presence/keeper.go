@@ -131,7 +131,7 @@ func (k *Keeper) refresh(ctx context.Context, all []Worker) {
 		k.Mistaken(own.FoundBy)
 	}
 	switch {
-	case own.Since.After(entry.Since):
+	case own.Since.After(entry.Since) && own.Ended.IsZero():
 		if !k.namesake {
 			k.namesake = true
 			k.Namesake(own)
@@ -151,7 +151,7 @@ func (k *Keeper) refresh(ctx context.Context, all []Worker) {
 }
 
 // own returns the stored entry under the worker's name: that of a list, or else
-// an older one. It is the zero Worker if there is none.
+// an older one. It has no name if there is none, or none that can be read.
 func (k *Keeper) own(ctx context.Context, all []Worker) Worker {
 	name := k.Entry().Name
 	if own := named(all, name); own.Name != "" {
@@ -165,11 +165,16 @@ func (k *Keeper) own(ctx context.Context, all []Worker) Worker {
 	return own
 }
 
-// sayFarewell notes that the worker has ended.
+// sayFarewell notes that the worker has ended, unless the entry is that of a
+// later process of the same name that is there.
 func (k *Keeper) sayFarewell(ctx context.Context) {
 	entry := k.Entry()
+	own := k.own(ctx, nil)
+	if own.Since.After(entry.Since) && own.Ended.IsZero() {
+		return
+	}
 	entry.Ended = k.Registry.clocks.Now().UTC()
-	_ = k.put(ctx, k.own(ctx, nil).rev, entry)
+	_ = k.put(ctx, own.rev, entry)
 }
 
 // maxLooks bounds the number of workers that are asked at once.

@@ -142,17 +142,18 @@ func (r Registry) list(ctx context.Context, since time.Time) ([]Worker, error) {
 	return all, nil
 }
 
-// decode decodes an entry, and reads the list of agents that it names. It
-// returns the zero Worker for an entry that is none.
+// decode decodes an entry, and reads the list of agents that it names. For an
+// entry that is none, and after an error, it returns a Worker that has its
+// revision alone.
 func (r Registry) decode(ctx context.Context, m bus.Stored) (Worker, error) {
 	w := Worker{Seen: m.Time, rev: m.Seq}
 	if err := json.Unmarshal(m.Body, &w.Entry); err != nil {
-		return Worker{}, nil //nolint:nilerr // another writer's value
+		return Worker{rev: m.Seq}, nil //nolint:nilerr // another writer's value
 	}
 	var err error
 	if w.AgentsIn != "" {
 		if w.list, err = r.lists.read(ctx, w.AgentsIn); err != nil {
-			return Worker{}, err
+			return Worker{rev: m.Seq}, err
 		}
 		w.Agents = w.list.names
 	}

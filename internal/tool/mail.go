@@ -3,6 +3,7 @@ package tool
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -159,6 +160,8 @@ func (c Caller) wait(tc provider.ToolCall, l Lookup) run.Call {
 			return refuse(why)
 		case from == c.Path:
 			return refuse("you cannot wait for mail from yourself")
+		case slices.Contains(call.From, from):
+			continue
 		case peer.Ended:
 			call.Dead = append(call.Dead, from)
 		}
