@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
@@ -73,7 +74,8 @@ func at(ms []Message, i int) *Message {
 }
 
 // conversationsOf returns the conversations of a tree by path. The order of a
-// turn's results is that of its calls: they may arrive in any order.
+// turn's results is that of its calls: they may arrive in any order, and mail
+// may arrive between them.
 func conversationsOf(s *Snapshot) map[subjects.Path][]Message {
 	var cs Conversations
 	all := map[subjects.Path][]Message{}
@@ -92,19 +94,40 @@ func conversationsOf(s *Snapshot) map[subjects.Path][]Message {
 		}
 	}
 	for _, ms := range all {
-		slices.SortStableFunc(ms, func(a, b Message) int {
-			if a.Role != RoleResult || b.Role != RoleResult || a.Turn != b.Turn {
-				return cmp.Compare(a.Turn, b.Turn)
+		slices.SortStableFunc(ms, func(a, b Message) int { return cmp.Compare(a.Turn, b.Turn) })
+		sortArrivals(ms)
+	}
+	return all
+}
+
+// sortArrivals sorts the results and the mail of each turn among the places
+// that they have: the results by their calls, and then the mail.
+func sortArrivals(ms []Message) {
+	arrived := func(m Message) bool { return m.Role == RoleResult || m.Role == RoleMail }
+	byTurn := map[int][]Message{}
+	for _, m := range ms {
+		if arrived(m) {
+			byTurn[m.Turn] = append(byTurn[m.Turn], m)
+		}
+	}
+	for _, all := range byTurn {
+		slices.SortStableFunc(all, func(a, b Message) int {
+			if a.Role != b.Role {
+				return cmp.Compare(b.Role, a.Role) // "result", then "mail"
 			}
-			x, errX := subjects.ParsePath(a.From)
-			y, errY := subjects.ParsePath(b.From)
-			if errX != nil || errY != nil {
+			if a.Role == RoleMail {
 				return 0
 			}
+			x, _ := subjects.ParsePath(a.From)
+			y, _ := subjects.ParsePath(b.From)
 			return ComparePaths(x, y)
 		})
 	}
-	return all
+	for i, m := range ms {
+		if arrived(m) {
+			ms[i], byTurn[m.Turn] = byTurn[m.Turn][0], byTurn[m.Turn][1:]
+		}
+	}
 }
 
 // sameAs reports whether two messages say the same.
@@ -119,11 +142,14 @@ func (c MessageCall) sameAs(o MessageCall) bool {
 		sameJSON(c.Arguments, o.Arguments)
 }
 
-// sameJSON reports whether two JSON texts have the same value.
+// sameJSON reports whether two JSON texts have the same value. Two numbers are
+// the same if they are written in the same way.
 func sameJSON(a, b json.RawMessage) bool {
 	normal := func(text json.RawMessage) string {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber() // a float64 has not all the digits of a whole number
 		var v any
-		if json.Unmarshal(text, &v) != nil {
+		if !json.Valid(text) || d.Decode(&v) != nil {
 			return string(text)
 		}
 		out, err := json.Marshal(v)

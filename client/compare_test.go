@@ -109,12 +109,7 @@ func TestCompare(t *testing.T) {
 		// Two trees of which the child of a child answers otherwise.
 		for tree, end := range map[string]string{"x": "yes", "y": "no"} {
 			subject := func(rest string) string { return "axe.run.echo." + tree + "." + rest }
-			turn := func(call string) string {
-				arguments := `"{\"agent\":\"echo\",\"task\":\"` + call + `\"}"`
-				return `{"index":1,"kind":"turn","trigger":1,"seen":1,"worker":"w","start":{"model":"m","user":"go"},` +
-					`"answer":{"tool_calls":[{"id":"1","name":"call_agent","arguments":` + arguments + `}]},` +
-					`"calls":[{"agent":"echo"}]}`
-			}
+			turn := func(call string) string { return turnOf(`{"agent":"echo","task":"` + call + `"}`) }
 			outcome := `{"status":"completed","agent":"echo","result":"` + end + `"}`
 			h.write(subject("r.call"), `{"task":"go"}`)
 			h.write(subject("r.log"), turn("deeper"))
@@ -126,6 +121,76 @@ func TestCompare(t *testing.T) {
 			h.write("axe.result.echo."+tree, outcome)
 		}
 		expect("x", "y", "r-1-0-1-0: assistant yes / assistant no")
+	})
+}
+
+// TestCompareOrder: two trees have the same messages. In one of them mail has
+// come between two results.
+func TestCompareOrder(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		const (
+			result0 = "in.1.0"
+			result1 = "in.1.1"
+			mail    = "in.mail.k1"
+		)
+		trees := map[string][]string{
+			"between": {result1, mail, result0},
+			"swapped": {result0, mail, result1},
+			"after":   {result0, result1, mail},
+			"before":  {mail, result1, result0},
+		}
+		for tree, order := range trees {
+			h.write("axe.run.echo."+tree+".r.call", `{"task":"go"}`)
+			h.write("axe.run.echo."+tree+".r.log", turnOf(`{}`, `{}`))
+			for _, at := range order {
+				body := `{"from":"r-1-2","text":"hello"}`
+				if at != mail {
+					body = `{"status":"completed","agent":"echo","result":"of ` + at + `"}`
+				}
+				h.write("axe.run.echo."+tree+".r."+at, body)
+			}
+			if n := len(h.conversation(tree)); n != 7 {
+				h.t.Fatalf("%s: %d messages, want task, answer, two ends, two results and mail:\n%s",
+					tree, n, strings.Join(h.conversation(tree), "\n"))
+			}
+		}
+		for tree := range trees {
+			if got := h.partings("between", tree); len(got) > 0 {
+				h.t.Errorf("between and %s part at %q, want no parting", tree, got)
+			}
+		}
+	})
+}
+
+// turnOf returns the log entry of a first turn with a call of the agent echo
+// for each of the arguments, which are JSON.
+func turnOf(arguments ...string) string {
+	var toolCalls, calls []string
+	for i, a := range arguments {
+		toolCalls = append(toolCalls, fmt.Sprintf(`{"id":"%d","name":"call_agent","arguments":%q}`, i, a))
+		calls = append(calls, `{"agent":"echo"}`)
+	}
+	return `{"index":1,"kind":"turn","trigger":1,"seen":1,"worker":"w","start":{"model":"m","user":"go"},` +
+		`"answer":{"tool_calls":[` + strings.Join(toolCalls, ",") + `]},"calls":[` + strings.Join(calls, ",") + `]}`
+}
+
+// TestCompareNumbers: the arguments of two calls are the same if their keys
+// have another order, and differ if a digit of a large number differs.
+func TestCompareNumbers(t *testing.T) {
+	withHarness(t, func(h *harness) {
+		for tree, arguments := range map[string]string{
+			"base": `{"order":9007199254740993,"x":1.5}`, "same": `{"x":1.5,"order":9007199254740993}`,
+			"other": `{"order":9007199254740992,"x":1.5}`,
+		} {
+			h.write("axe.run.echo."+tree+".r.call", `{"task":"go"}`)
+			h.write("axe.run.echo."+tree+".r.log", turnOf(arguments))
+		}
+		if got := h.partings("base", "same"); len(got) > 0 {
+			h.t.Errorf("arguments in another order: %q, want no parting", got)
+		}
+		if got := h.partings("base", "other"); len(got) != 1 {
+			h.t.Errorf("another number: %q, want one parting", got)
+		}
 	})
 }
 
