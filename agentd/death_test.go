@@ -3,12 +3,15 @@ package agentd_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
@@ -123,6 +126,50 @@ func TestEntryBeforeWork(t *testing.T) {
 		}})
 		h.expectCompleted(r, "done")
 	})
+}
+
+// TestListOverAnotherValue: the list of the messages in hand is stored also if
+// its key has a value that is no list, or was deleted.
+func TestListOverAnotherValue(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(ctx context.Context, kv jetstream.KeyValue, key string) error{
+		"deleted": func(ctx context.Context, kv jetstream.KeyValue, key string) error { return kv.Delete(ctx, key) },
+		"no list": func(ctx context.Context, kv jetstream.KeyValue, key string) error {
+			_, err := kv.PutString(ctx, key, "no list")
+			return err
+		},
+		"without a trace": func(ctx context.Context, kv jetstream.KeyValue, key string) error {
+			return errors.Join(kv.Delete(ctx, key), kv.PurgeDeletes(ctx, jetstream.DeleteMarkersOlderThan(-1)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withHarness(t, func(h *harness) {
+				h.agents = []configs.Agent{define("leaf", nil)}
+				h.models["leaf"] = delayed(time.Hour, says("done"))
+				h.startWorker("one", workerOptions{})
+				h.awaitReady()
+				listed := func(n int) func() bool {
+					return func() bool {
+						list, _, err := h.conn.Workers().HeldBy(h.ctx, subjects.WorkerOf("one"))
+						return err == nil && len(list.Messages) == n
+					}
+				}
+				h.submit("leaf", "go")
+				h.eventually("the call is listed", listed(1))
+				_, js := h.conn.NATS()
+				kv, err := js.KeyValue(h.ctx, "AXE_WORKERS")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := change(h.ctx, kv, "held."+subjects.WorkerOf("one").String()); err != nil {
+					t.Fatal(err)
+				}
+				h.submit("leaf", "go")
+				h.eventually("both calls are listed", listed(2))
+			})
+		})
+	}
 }
 
 // storeDead stores entries of workers that have no process, each with a message

@@ -104,8 +104,9 @@ func (w *Workers) PutHeld(
 	return w.store(ctx, heldKey(worker), was, packed.Bytes())
 }
 
-// HeldBy reads the list of a worker, and its revision; 0 if there is none. It
-// asks once, and waits for 1 s at most.
+// HeldBy reads the list of a worker, and the revision of its key; 0 if the key
+// has none. A value that is no list has a revision too, beside the error. So
+// has the marker of a deleted key. HeldBy asks once, and waits for 1 s at most.
 func (w *Workers) HeldBy(ctx context.Context, worker subjects.Worker) (list HeldList, rev uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
 	defer cancel()

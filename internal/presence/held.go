@@ -31,18 +31,45 @@ const (
 
 // held is the stored list of the messages that a worker has in hand.
 type held struct {
+	// rev is the revision of the list. Only keepHeld uses it.
+	rev uint64
+
 	mu   sync.Mutex
 	list []bus.Held
-	rev  uint64
+	// writing is the list that is being stored, nil if none is.
+	writing []bus.Held
 }
 
-// letGo returns the stored list, and forgets it.
+// letGo returns the stored list, and the one that is being stored. It forgets
+// the stored one.
 func (h *held) letGo() []bus.Held {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	list := h.list
+	list := slices.Concat(h.list, h.writing)
 	h.list = nil
 	return list
+}
+
+// begin notes that a list is being stored. It returns false if the stored list
+// has the same messages.
+func (h *held) begin(now []bus.Held) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if slices.EqualFunc(now, h.list, func(a, b bus.Held) bool { return a.Ack == b.Ack }) {
+		return false
+	}
+	h.writing = now
+	return true
+}
+
+// end notes whether the list is stored that was being stored.
+func (h *held) end(stored bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if stored {
+		h.list = h.writing
+	}
+	h.writing = nil
 }
 
 // keepHeld stores the list of the messages in hand when it has changed, twice a
@@ -59,10 +86,7 @@ func (k *Keeper) keepHeld(ctx context.Context) {
 
 func (k *Keeper) storeHeld(ctx context.Context) {
 	now := k.Registry.workers.Held(heldLeast)
-	k.held.mu.Lock()
-	defer k.held.mu.Unlock()
-	same := func(a, b bus.Held) bool { return a.Ack == b.Ack }
-	if slices.EqualFunc(now, k.held.list, same) {
+	if !k.held.begin(now) {
 		return
 	}
 	entry := Worker{Entry: k.Entry()}
@@ -70,16 +94,16 @@ func (k *Keeper) storeHeld(ctx context.Context) {
 	defer cancel()
 	list := bus.HeldList{Process: entry.Since, Messages: now}
 	rev, err := k.Registry.workers.PutHeld(write, entry.token(), k.held.rev, list)
+	k.held.end(err == nil)
 	if err != nil {
 		// Another process with this name has stored its list, or this
-		// write was stored and its answer lost.
-		if _, rev, err := k.Registry.workers.HeldBy(write, entry.token()); err == nil {
-			k.held.rev = rev
-		}
-		return
+		// write was stored and its answer lost. The next write replaces
+		// any value, also one that is no list.
+		_, rev, err = k.Registry.workers.HeldBy(write, entry.token())
 	}
-	k.held.rev = rev
-	k.held.list = now
+	if err == nil || rev != 0 {
+		k.held.rev = rev
+	}
 }
 
 // giveBackPredecessor gives back what an earlier process with this worker's
