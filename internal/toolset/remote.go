@@ -61,33 +61,73 @@ type remoteSet struct {
 	cfg bus.Config
 
 	mu sync.Mutex
-	// conn is nil before the first call.
-	conn *bus.Conn
+	// opening is nil before the first call, and after an opening that
+	// failed.
+	opening *opening
+}
+
+// opening is a connection to the other domain that is being made, or was made.
+// All calls share it. Conn or err is set before done is closed.
+type opening struct {
+	done   chan struct{}
+	cancel context.CancelFunc
+	conn   *bus.Conn
+	err    error
 }
 
 // Close closes the connection.
 func (s *remoteSet) Close() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.conn != nil {
-		s.conn.Close()
+	o := s.opening
+	s.mu.Unlock()
+	if o == nil {
+		return
+	}
+	o.cancel()
+	<-o.done
+	if o.conn != nil {
+		o.conn.Close()
 	}
 }
 
-// reach connects to the other domain, unless it is connected.
+// reach connects to the other domain, unless it is connected. It waits no
+// longer than ctx allows.
 func (s *remoteSet) reach(ctx context.Context) (*client.Client, error) {
+	o := s.begin(ctx)
+	var err error
+	select {
+	case <-o.done:
+		err = o.err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the other domain is not reached: %w", err)
+	}
+	return client.New(o.conn), nil
+}
+
+// begin returns the opening of the connection. After one that failed it is a
+// new one.
+func (s *remoteSet) begin(ctx context.Context) *opening {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.conn == nil {
-		limited, cancel := context.WithTimeout(ctx, reachTime)
-		defer cancel()
-		conn, err := bus.Open(limited, s.cfg)
-		if err != nil {
-			return nil, fmt.Errorf("the other domain is not reached: %w", err)
-		}
-		s.conn = conn
+	if s.opening != nil {
+		return s.opening
 	}
-	return client.New(s.conn), nil
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), reachTime)
+	o := &opening{done: make(chan struct{}), cancel: cancel}
+	s.opening = o
+	go func() {
+		defer close(o.done)
+		defer cancel()
+		if o.conn, o.err = bus.Open(limited, s.cfg); o.err != nil {
+			s.mu.Lock()
+			s.opening = nil
+			s.mu.Unlock()
+		}
+	}()
+	return o
 }
 
 // Call submits the task of a call, or asks for the tree that an earlier attempt
@@ -111,7 +151,11 @@ func (s *remoteSet) Call(ctx context.Context, c Call) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if _, err := remote.Submit(ctx, task); err != nil {
+	switch _, err := remote.Submit(ctx, task); {
+	case err != nil && ctx.Err() != nil:
+		// The other domain may have stored the task all the same.
+		return Result{}, &TaskError{run.ServerTask{ID: task.ID.String()}, err}
+	case err != nil:
 		return Result{}, err
 	}
 	return awaitTree(ctx, remote, task.ID, firstWait)
