@@ -35,15 +35,26 @@ func taskEffect(s run.State) run.ToolEffect {
 }
 
 // storeTask puts a task that the server has just made on the log. A worker that
-// finds the log moved on cannot go on with the task, and ends it.
+// finds the log moved on cannot go on with the task, and ends it. It does not
+// if the log has the same task: the answer to its write was lost, or another
+// attempt has found the task that the first one made.
 func (r *toolRun) storeTask(ctx context.Context) (result, error) {
 	x := r.x
 	until := x.clock().Now().Add(timeForCall(x, time.Since(r.began)))
 	res, err := x.appendEntry(ctx, run.Entry{Kind: run.EntryTask, Task: r.task, Until: until})
-	if res.conflict {
+	if err != nil || !res.conflict {
+		return res, err
+	}
+	if res.minSeq > x.state.Seq {
+		if err := x.readWithReply(ctx, res.minSeq); err != nil {
+			return result{}, err
+		}
+		res = x.reread()
+	}
+	if t := x.state.Task; t == nil || t.ID != r.task.ID {
 		cancelTask(ctx, x, r.task.ID)
 	}
-	return res, err
+	return res, nil
 }
 
 // awaitTask sets the timer of the next poll. It polls at once if a person has
