@@ -289,7 +289,8 @@ func TestDistantDeadline(t *testing.T) {
 		h.awaitReady()
 		q := h.root("lead")
 		head := subjects.Header{
-			Tree: q.Tree, Path: q.Path, Deadline: time.Now().AddDate(1000, 0, 0), Reply: q.Space.Result(q.Agent, q.Tree),
+			Tree: q.Tree, Path: q.Path, Reply: q.Space.Result(q.Agent, q.Tree),
+			Deadline: time.Now().AddDate(1000, 0, 0),
 		}
 		h.write(bus.Message{Subject: q.Call(), Header: head.Pairs(), Body: []byte(`{"task":"go"}`)})
 		h.expectCompleted(q, "at last")

@@ -108,11 +108,12 @@ func (c Consumers) create(ctx context.Context, cfg ConsumerConfig, seq uint64) (
 		there, err = c.js.CreateConsumer(ctx, stream, want)
 		if errors.Is(err, jetstream.ErrConsumerExists) {
 			// The beginning of a consumer cannot be changed.
-			there, err = c.alterConsumer(ctx, stream, cfg.Name, func(have jetstream.ConsumerConfig) jetstream.ConsumerConfig {
+			keep := func(have jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 				want.DeliverPolicy = have.DeliverPolicy
 				want.OptStartSeq, want.OptStartTime = have.OptStartSeq, have.OptStartTime
 				return want
-			})
+			}
+			there, err = c.alterConsumer(ctx, stream, cfg.Name, keep)
 		}
 		return err
 	})

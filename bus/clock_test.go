@@ -279,7 +279,8 @@ func TestRecentEntriesByAWrongClock(t *testing.T) {
 		for since, want := range map[time.Duration]int{-time.Minute: 1, time.Minute: 0} {
 			got, err := c.Workers().List(t.Context(), time.Now().Add(ahead+since))
 			if err != nil || len(got) != want {
-				t.Errorf("clock %v ahead, entries since %v: got %d, want %d; error %v", ahead, since, len(got), want, err)
+				t.Errorf("clock %v ahead, entries since %v: got %d, want %d; error %v",
+					ahead, since, len(got), want, err)
 			}
 		}
 	}

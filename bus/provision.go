@@ -102,7 +102,8 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 // ever.
 func checkAge(age, longest time.Duration) error {
 	if least := AgeFor(longest); age > 0 && age < least {
-		return fmt.Errorf("messages must be kept for at least %s, since a tree may take %s, got %s", least, longest, age)
+		const text = "messages must be kept for at least %s, since a tree may take %s, got %s"
+		return fmt.Errorf(text, least, longest, age)
 	}
 	return nil
 }

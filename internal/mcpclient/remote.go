@@ -237,7 +237,7 @@ func (w *wire) begin(req *http.Request) (*http.Response, error) {
 	within, done := context.WithTimeout(w.open, headerTime)
 	defer done()
 	ctx, cancel := context.WithCancel(req.Context()) // for the body too
-	stop := context.AfterFunc(within, cancel)
+	stop := context.AfterFunc(within, cancel)        //nolint:contextcheck // of the set, which may end before
 	resp, err := w.fetch(req.WithContext(ctx))
 	inTime := stop()
 	switch {

@@ -74,11 +74,13 @@ type outage struct {
 
 // Open returns the toolset of a definition of the kind configs.ToolsetMCP. It
 // does not connect. It fails if the definition has neither a command nor a URL.
+//
+//nolint:contextcheck,nolintlint // contextcheck reads this, unseen by nolintlint
 func Open(def configs.Toolset, log *slog.Logger) (*Set, error) {
 	if (len(def.Command) == 0) == (def.URL == "") {
 		return nil, fmt.Errorf("toolset %q: it needs either a command or a url", def.Name)
 	}
-	ctx, end := context.WithCancel(context.Background())
+	ctx, end := context.WithCancel(context.Background()) // until Close
 	s := &Set{
 		def: def, log: log.With(slog.String("toolset", def.Name)), changed: make(chan struct{}, 1), end: end,
 	}
