@@ -416,7 +416,7 @@ func (w *Worker) announceAll(ctx context.Context) {
 		}
 	}
 	for some := range slices.Chunk(news, cardsTogether) {
-		if len(some) > atOnce && w.directory.announceTogether(ctx, some) == nil {
+		if len(some) > atOnce && w.directory.announce(ctx, some...) == nil {
 			continue
 		}
 		_ = each(ctx, some, func(ctx context.Context, n announcement) error {

@@ -33,6 +33,16 @@ func (h *harness) fork(of subjects.Run, prompt string) subjects.Run {
 	return of.Space.Run(of.Agent, id, subjects.Root)
 }
 
+// callRoot writes the call of a root, as an operator may.
+func (h *harness) callRoot(r subjects.Run, deadline time.Time, in run.Input) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	head := subjects.Header{Tree: r.Tree, Path: r.Path, Deadline: deadline, Reply: r.Space.Result(r.Agent, r.Tree)}
+	h.write(bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: body})
+}
+
 // TestCopyOfARunningRun: a copy continues from the conversation at the time of
 // the copy. The original takes more turns, and the worker dies. Another worker
 // reads the original as it is then, and the later turns do not show up in the
@@ -88,15 +98,8 @@ func TestCopyOfATurnNotTaken(t *testing.T) {
 				t.Errorf("fork after turn %d: got error %v, want one that ends with %q", turn, err, want)
 			}
 		}
-		body, err := json.Marshal(run.Input{Task: "And you?", Copy: run.CopyOf(r, 3)})
-		if err != nil {
-			t.Fatal(err)
-		}
 		q := h.root("lead")
-		head := subjects.Header{
-			Tree: q.Tree, Path: q.Path, Deadline: time.Now().Add(time.Hour), Reply: q.Space.Result(q.Agent, q.Tree),
-		}
-		h.write(bus.Message{Subject: q.Call(), Header: head.Pairs(), Body: body})
+		h.callRoot(q, time.Now().Add(time.Hour), run.Input{Task: "And you?", Copy: run.CopyOf(r, 3)})
 		if o := h.awaitOutcome(q, time.Minute); !strings.Contains(o.Error, "has no turn 3") {
 			t.Errorf("outcome %s %q, want an error with \"has no turn 3\"", o.Status, o.Error)
 		}
@@ -116,14 +119,7 @@ func TestCopyOfItself(t *testing.T) {
 		one := h.root("lead")
 		for _, copied := range []struct{ run, of subjects.Run }{{one, one}, {h.root("lead"), later}} {
 			q := copied.run
-			body, err := json.Marshal(run.Input{Task: "go", Copy: run.CopyOf(copied.of, 0)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			head := subjects.Header{
-				Tree: q.Tree, Path: q.Path, Deadline: time.Now().Add(time.Hour), Reply: q.Space.Result(q.Agent, q.Tree),
-			}
-			h.write(bus.Message{Subject: q.Call(), Header: head.Pairs(), Body: body})
+			h.callRoot(q, time.Now().Add(time.Hour), run.Input{Task: "go", Copy: run.CopyOf(copied.of, 0)})
 			if o := h.awaitOutcome(q, time.Minute); !strings.Contains(o.Error, "there was no run") {
 				t.Errorf("outcome %s %q, want an error with \"there was no run\"", o.Status, o.Error)
 			}

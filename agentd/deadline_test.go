@@ -8,7 +8,6 @@ import (
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
-	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/subjects"
 )
@@ -288,11 +287,7 @@ func TestDistantDeadline(t *testing.T) {
 		}
 		h.awaitReady()
 		q := h.root("lead")
-		head := subjects.Header{
-			Tree: q.Tree, Path: q.Path, Reply: q.Space.Result(q.Agent, q.Tree),
-			Deadline: time.Now().AddDate(1000, 0, 0),
-		}
-		h.write(bus.Message{Subject: q.Call(), Header: head.Pairs(), Body: []byte(`{"task":"go"}`)})
+		h.callRoot(q, time.Now().AddDate(1000, 0, 0), run.Input{Task: "go"})
 		h.expectCompleted(q, "at last")
 		if n := len(h.requests("lead")); n != 1 {
 			t.Errorf("%d requests to the model, want one", n)

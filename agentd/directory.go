@@ -220,31 +220,11 @@ type announcement struct {
 	first bool
 }
 
-// announce puts a card into the directory, unless the directory no longer lacks
-// it.
-func (d *directory) announce(ctx context.Context, a announcement) error {
-	d.mu.Lock()
-	dir, changes := d.bus, d.changes[a.Name]
-	d.mu.Unlock()
-	if !d.lacks(a.Card, a.first) {
-		return nil
-	}
-	body, err := json.Marshal(a.Card)
-	if err != nil {
-		return err
-	}
-	if _, err := dir.Put(ctx, a.Name, body); err != nil {
-		return err
-	}
-	d.stored(a.Card, changes)
-	return nil
-}
-
-// announceTogether puts cards into the directory with one write, but for those
-// that the directory no longer lacks. It tries once. On an error it has put
-// none.
-func (d *directory) announceTogether(ctx context.Context, all []announcement) error {
-	cards, bodies, changes := map[string]Card{}, map[string][]byte{}, map[string]int{}
+// announce puts cards into the directory, but for those that the directory no
+// longer lacks. Several are put with one write, which is tried once: after an
+// error the directory has none of them.
+func (d *directory) announce(ctx context.Context, all ...announcement) error {
+	bodies, changes := map[string][]byte{}, map[string]int{}
 	d.mu.Lock()
 	dir := d.bus
 	for _, a := range all {
@@ -259,13 +239,28 @@ func (d *directory) announceTogether(ctx context.Context, all []announcement) er
 		if err != nil {
 			return err
 		}
-		cards[a.Name], bodies[a.Name] = a.Card, body
+		bodies[a.Name] = body
 	}
-	if err := dir.PutTogether(ctx, bodies); err != nil {
+	if err := put(ctx, dir, bodies); err != nil {
 		return err
 	}
-	for name, c := range cards {
-		d.stored(c, changes[name])
+	for _, a := range all {
+		if bodies[a.Name] != nil {
+			d.stored(a.Card, changes[a.Name])
+		}
+	}
+	return nil
+}
+
+// put stores the bodies of cards by the names of their agents.
+func put(ctx context.Context, dir *bus.Directory, bodies map[string][]byte) error {
+	if len(bodies) > 1 {
+		return dir.PutTogether(ctx, bodies)
+	}
+	for name, body := range bodies {
+		if _, err := dir.Put(ctx, name, body); err != nil {
+			return err
+		}
 	}
 	return nil
 }

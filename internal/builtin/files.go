@@ -111,8 +111,9 @@ type replacement struct {
 }
 
 // write puts the content in the place of the file with a name: a reader sees
-// the old content or the new, never a part. A symbolic link stays, and the file that it names is
-// replaced. A hard link ends: the other names keep the old content.
+// the old content or the new, never a part. A symbolic link stays, and the file
+// that it names is replaced. A hard link ends: the other names keep the old
+// content.
 func (r replacement) write(root *os.Root, name string) error {
 	for range maxLinks {
 		to, err := root.Readlink(name)
