@@ -28,6 +28,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/testbus"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -352,6 +353,22 @@ func TestWithCause(t *testing.T) {
 	}
 	if got := withCause(ctx, nil); got != nil {
 		t.Errorf("without an error: got %v, want nil", got)
+	}
+}
+
+// TestWaitAnnouncedTellsWhyItEnded: when a worker ends the wait with an error,
+// that error is returned, also while the bucket of the cards is being opened.
+func TestWaitAnnouncedTellsWhyItEnded(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "echo.toml"), []byte(`model = "script/echo"`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	conn := testbus.Open(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	failed := errors.New("the worker has failed")
+	cancel(failed)
+	if err := WaitAnnounced(ctx, conn, dir); err != failed { //nolint:errorlint // no text around it
+		t.Errorf("got %v, want %v", err, failed)
 	}
 }
 

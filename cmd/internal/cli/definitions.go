@@ -218,7 +218,7 @@ func WaitAnnounced(ctx context.Context, conn *bus.Conn, dir string) error {
 	}
 	cards, err := conn.Directory(ctx)
 	if err != nil {
-		return err
+		return withCause(ctx, err)
 	}
 	watching, done := context.WithCancel(ctx)
 	defer done()
