@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/agentd/run"
@@ -123,10 +124,14 @@ func returnMessage(subject string, after uint64, ret run.Return) bus.Message {
 // worker dies, the delivery counts as one without any return: of those at most
 // Config.doubt count.
 func (r *loadedRun) sayBegun(ctx context.Context, batch []*trigger) {
+	often := func(t *trigger) bool { return t.Count > r.w.cfg.doubt() }
+	if !slices.ContainsFunc(batch, often) {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, returnTimeout)
 	defer cancel()
 	for _, t := range batch {
-		if t.Count <= r.w.cfg.doubt() {
+		if !often(t) {
 			continue
 		}
 		subject := r.run.Returned(subjects.ReturnKey(t.Seq, t.Count))
