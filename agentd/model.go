@@ -228,7 +228,7 @@ func (x *execution) attempt(
 	slow := time.AfterFunc(progressDelay, func() { w.publishProgress(ctx, r, progress) })
 	defer slow.Stop()
 	began := time.Now()
-	resp, err := send(traced(ctx, x, trace.Chat(r.Path, progress.Turn)), x, p, req)
+	resp, err := send(traced(ctx, x, func() trace.SpanID { return trace.Chat(r.Path, progress.Turn) }), x, p, req)
 	took := time.Since(began)
 	x.cost.time += took
 	x.cost.unstored = 0
@@ -246,7 +246,7 @@ func (x *execution) attempt(
 
 // traced returns the context of the requests of a run in a span. They have the
 // trace of the submitter, if it named one.
-func traced(ctx context.Context, x *execution, in trace.SpanID) context.Context {
+func traced(ctx context.Context, x *execution, in func() trace.SpanID) context.Context {
 	given := x.header.Traceparent
 	if given == "" {
 		return ctx
@@ -255,7 +255,7 @@ func traced(ctx context.Context, x *execution, in trace.SpanID) context.Context 
 	if c.Parent == (trace.SpanID{}) {
 		return ctx // it is malformed
 	}
-	return traceparent.With(ctx, c.Header(in))
+	return traceparent.With(ctx, c.Header(in()))
 }
 
 // logModelCall logs a request to the model.

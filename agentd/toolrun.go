@@ -363,7 +363,7 @@ func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 		w.publishProgress(ctx, addr, run.Progress{Event: run.ProgressRunning, Turn: 1, Worker: w.cfg.Name})
 	})
 	r.began = time.Now()
-	output, err := r.use(traced(timed, x, trace.Tool(x.run.Path)))
+	output, err := r.use(traced(timed, x, func() trace.SpanID { return trace.Tool(x.run.Path) }))
 	ended := context.Cause(timed)
 	r.noteError(err)
 	lost := errors.Is(err, sandbox.ErrLost) || errors.Is(err, toolset.ErrLost)

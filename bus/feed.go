@@ -289,7 +289,7 @@ const headerPendingMessages = "Nats-Pending-Messages"
 // delivery returns nil if this process has the message in hand already, and for
 // an imported message, which it acknowledges.
 func (f *Feed) delivery(m *nats.Msg) (*Delivery, error) {
-	if f.from.stream != f.conn.cfg.Space.Name("SUBMIT") && (Stored{Header: m.Header}).IsImported() {
+	if (Stored{Header: m.Header}).IsImported() && f.from.stream != f.conn.cfg.Space.Name("SUBMIT") {
 		return nil, m.Ack()
 	}
 	id, md, err := messageOf(m)

@@ -35,8 +35,10 @@ func (m Stored) IsImported() bool { return m.Header.Get(headerImported) != "" }
 // imported message, and this one for any other. See Origins for messages that
 // people may have written.
 func (m Stored) Origin() Origin {
-	if o, err := parseOrigin(m.Header.Get(headerImported)); err == nil {
-		return o
+	if m.IsImported() {
+		if o, err := parseOrigin(m.Header.Get(headerImported)); err == nil {
+			return o
+		}
 	}
 	return m.place()
 }
