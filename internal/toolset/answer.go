@@ -23,11 +23,7 @@ func CheckAnswer(q run.Question, answer json.RawMessage) error {
 	if !ok {
 		return errors.New("the answer must be a JSON object")
 	}
-	resolved := resolve(q.Schema)
-	if resolved == nil {
-		return nil
-	}
-	if err := validate(resolved, value); err != nil {
+	if err := ReadSchema(q.Schema).validate(value); err != nil {
 		return fmt.Errorf("the answer does not fit the question: %w", err)
 	}
 	return nil
@@ -49,7 +45,7 @@ type Field struct {
 // returns none for a question without a schema, or with one that it cannot
 // read.
 func FieldsOf(q run.Question) []Field {
-	schema := readSchema(q.Schema)
+	schema := ReadSchema(q.Schema).root
 	if schema == nil {
 		return nil
 	}
@@ -72,7 +68,7 @@ func FieldsOf(q run.Question) []Field {
 // schema says which of them are numbers, truth values or lists with commas. Any
 // other field is a string.
 func ParseFields(q run.Question, fields []string) (json.RawMessage, error) {
-	schema := cmp.Or(readSchema(q.Schema), &jsonschema.Schema{})
+	schema := cmp.Or(ReadSchema(q.Schema).root, &jsonschema.Schema{})
 	values := map[string]any{}
 	for _, f := range fields {
 		name, value, ok := strings.Cut(f, "=")

@@ -44,6 +44,45 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckIsBounded: a schema that applies itself to the same value, or that
+// takes too many steps, fits all arguments. One that applies itself to the parts
+// of a value is checked.
+func TestCheckIsBounded(t *testing.T) {
+	t.Parallel()
+	twice := func(of string) string { return `{"allOf":[` + of + `,` + of + `]}` }
+	levels := []string{`"l0":{"type":"object"}`}
+	for i := range 40 {
+		below := fmt.Sprintf(`{"$ref":"#/$defs/l%d"}`, i)
+		levels = append(levels, fmt.Sprintf(`"l%d":%s`, i+1, twice(below)))
+	}
+	const tree = `{"$id":"https://example.com/tree","type":"object","required":["name"],"additionalProperties":false,` +
+		`"properties":{"name":{"type":"string"},"a~/b":true,"sub":{"type":"array","items":{"$ref":%q}}}}`
+	const good, bad = `{"name":"x","sub":[{"name":"y","sub":[]}]}`, `{"name":"x","sub":[{"name":"y","sub":[{}]}]}`
+	for _, test := range []struct {
+		schema, arguments string
+		ok                bool
+	}{
+		{`{"$ref":"#"}`, `{}`, true},
+		{`{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/a"}}}`, `{}`, true},
+		{`{"$dynamicRef":"#a","$defs":{"x":{"$dynamicAnchor":"a","not":{"$ref":"#a"}}}}`, `{}`, true},
+		{`{"properties":{"a":{"anyOf":[{"items":{"$ref":"#/properties/a/anyOf/0"}},{"$ref":"#/properties/a"}]}}}`,
+			`{"a":[]}`, true},
+		{`{"$ref":"#/$defs/l40","$defs":{` + strings.Join(levels, ",") + `}}`, `{}`, true},
+		{`{"properties":{"a":` + twice(`{"$ref":"#"}`) + `},"additionalProperties":false}`,
+			strings.Repeat(`{"a":`, 40) + `{"b":1}` + strings.Repeat(`}`, 40), true},
+		{fmt.Sprintf(tree, "#"), good, true},
+		{fmt.Sprintf(tree, "#"), bad, false},
+		{fmt.Sprintf(tree, "https://example.com/tree"), bad, false},
+		{`{"$ref":"#/$defs/a~0~1b","$defs":{"a~/b":{"$ref":"#/$defs/list/prefixItems/1"},` +
+			`"list":{"prefixItems":[true,{"$ref":"#end"}]},"end":{"$anchor":"end","required":["id"]}}}`, `{}`, false},
+	} {
+		err := toolset.ReadSchema(json.RawMessage(test.schema)).Check(json.RawMessage(test.arguments))
+		if (err == nil) != test.ok {
+			t.Errorf("%.200s for %.300s: error %v, want that it fits: %t", test.arguments, test.schema, err, test.ok)
+		}
+	}
+}
+
 // TestCheckReadsNoSchema: a check does not read the schema again, however large
 // it is.
 func TestCheckReadsNoSchema(t *testing.T) {
