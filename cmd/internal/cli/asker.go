@@ -164,7 +164,7 @@ func unlessDecided(err error) error {
 
 const (
 	askTurn = "y carries it out. n REASON withholds it. [CALL=]JSON carries it out with other arguments.\nApprove? "
-	askForm = "y answers it. n declines.\nAnswer? "
+	askForm = "y asks for each field. A JSON object answers it at once. n declines.\nAnswer? "
 	askCall = "done TEXT: it has taken effect, with this result. again: the tool is called again. " +
 		"fail REASON: the run fails.\nWhat became of it? "
 )
@@ -241,6 +241,14 @@ func (a *Asker) answer(ctx context.Context, form *run.Form) (run.Settlement, err
 		case "n", "no":
 			return run.Settlement{As: run.SettleDecline}, nil
 		}
+		if !strings.HasPrefix(line, "{") {
+			continue
+		}
+		answers, err := AnswersTo(form, []string{line})
+		if err == nil {
+			return run.Settlement{As: run.SettleAnswer, Answers: answers}, nil
+		}
+		a.printf("%v\n", err)
 	}
 }
 

@@ -137,7 +137,11 @@ func fieldText(f toolset.Field) string {
 		about = append(about, "required")
 	}
 	if len(f.Choices) > 0 {
-		about = append(about, "one of "+strings.Join(f.Choices, ", "))
+		of := "one of "
+		if f.Type == "array" {
+			of = "any of "
+		}
+		about = append(about, of+strings.Join(f.Choices, ", "))
 	}
 	text := fmt.Sprintf("%s (%s)", f.Name, strings.Join(about, ", "))
 	if f.Description != "" {
