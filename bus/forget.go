@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"strconv"
 	"strings"
 
@@ -76,21 +75,11 @@ func bodiesOf(ctx context.Context, c *Conn, tree subjects.Tree) (names map[strin
 
 // noteForgotten notes on a stream that messages up to a sequence are forgotten.
 func noteForgotten(ctx context.Context, c *Conn, stream string, last uint64) error {
-	s, err := c.js.Stream(ctx, stream)
-	if err != nil {
-		return wrapStream(stream, err)
-	}
-	if last <= forgotten(s.CachedInfo()) {
-		return nil
-	}
-	cfg := s.CachedInfo().Config
-	cfg.Metadata = maps.Clone(cfg.Metadata)
-	if cfg.Metadata == nil {
-		cfg.Metadata = map[string]string{}
-	}
-	cfg.Metadata[metaForgotten] = strconv.FormatUint(last, 10)
-	_, err = c.js.UpdateStream(ctx, cfg)
-	return wrapStream(stream, err)
+	return amend(ctx, c, stream, func(was *jetstream.StreamInfo, now *jetstream.StreamConfig) {
+		if last > forgotten(was) {
+			now.Metadata[metaForgotten] = strconv.FormatUint(last, 10)
+		}
+	})
 }
 
 // forgotten is the last sequence of a stream that Forget may have removed, 0

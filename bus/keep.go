@@ -31,15 +31,17 @@ const (
 func AgeFor(longest time.Duration) time.Duration { return longest + longest/4 }
 
 // retain gives existing streams the age and the size of a Provision, where it
-// names them. It costs nothing later: the server drops old messages itself. The
-// first call that shortens the age looks at the timers of all running roots. It
-// is an error if the age is too short for one of these trees: see AgeFor.
+// names them. It costs nothing later: the server drops old messages itself. A
+// call that shortens the age reads the timers of all running roots. If the age
+// is too short for one of their trees (AgeFor), retain returns an error and
+// changes no stream.
 func retain(ctx context.Context, c *Conn, p Provision) error {
 	if p.MaxAge == 0 && p.MaxBytes == 0 {
 		return nil
 	}
 	sp := c.cfg.Space.Spread(p.Partitions)
-	for i, name := range treeStreams(sp) {
+	names := treeStreams(sp)
+	for _, name := range names[:p.Partitions] {
 		s, err := c.js.Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
@@ -47,29 +49,56 @@ func retain(ctx context.Context, c *Conn, p Provision) error {
 		if err != nil {
 			return wrapStream(name, err)
 		}
-		was, isRuns := s.CachedInfo(), i < p.Partitions
-		now := was.Config
-		now.Metadata = maps.Clone(now.Metadata)
-		if now.Metadata == nil {
-			now.Metadata = map[string]string{}
-		}
-		if i == 0 && p.MaxBytes != 0 {
-			now.Metadata[metaMaxBytes] = strconv.FormatInt(max(0, p.MaxBytes), 10)
-		}
-		if isRuns && p.MaxAge > 0 && (was.Config.MaxAge == 0 || p.MaxAge < was.Config.MaxAge) {
+		if age := s.CachedInfo().Config.MaxAge; p.MaxAge > 0 && (age == 0 || p.MaxAge < age) {
 			if err := checkRunning(ctx, c, sp, name, p.MaxAge); err != nil {
 				return err
 			}
 		}
-		setAge(&now, was, p.MaxAge)
+	}
+	for i, name := range names {
+		err := amend(ctx, c, name, func(was *jetstream.StreamInfo, now *jetstream.StreamConfig) {
+			if i == 0 && p.MaxBytes != 0 {
+				now.Metadata[metaMaxBytes] = strconv.FormatInt(max(0, p.MaxBytes), 10)
+			}
+			setAge(now, was, p.MaxAge)
+		})
+		if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// amendAttempts is the number of times that amend writes a configuration.
+const amendAttempts = 5
+
+// amend changes the age or the metadata of a stream. The server replaces the
+// whole configuration, so another process that has read it before may undo the
+// change. So amend reads the configuration again after it has written it, and
+// repeats a change that is not there.
+func amend(
+	ctx context.Context, c *Conn, name string, change func(was *jetstream.StreamInfo, now *jetstream.StreamConfig),
+) error {
+	for attempt := 0; ; attempt++ {
+		s, err := c.js.Stream(ctx, name)
+		if err != nil {
+			return wrapStream(name, err)
+		}
+		was := s.CachedInfo()
+		now := was.Config
+		now.Metadata = map[string]string{}
+		maps.Copy(now.Metadata, was.Config.Metadata)
+		change(was, &now)
 		if now.MaxAge == was.Config.MaxAge && maps.Equal(now.Metadata, was.Config.Metadata) {
-			continue
+			return nil
+		}
+		if attempt == amendAttempts {
+			return fmt.Errorf("stream %s: other processes undo the change of its configuration", name)
 		}
 		if _, err := c.js.UpdateStream(ctx, now); err != nil {
 			return wrapStream(name, err)
 		}
 	}
-	return nil
 }
 
 // setAge sets the age of a stream's messages; 0 leaves it. Before it raises the

@@ -1,8 +1,11 @@
 package bus
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -136,6 +139,81 @@ func TestKeepSparesRunningTrees(t *testing.T) {
 	}
 	if err := c.Provision(t.Context(), Provision{MaxAge: 150 * time.Minute}); err != nil {
 		t.Errorf("five quarters: got %v, want no error", err)
+	}
+}
+
+// TestRefusedKeepChangesNothing: an age that is too short for a tree of the
+// last partition changes no stream.
+func TestRefusedKeepChangesNothing(t *testing.T) {
+	t.Parallel()
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, false)
+	if err := c.Provision(t.Context(), Provision{Partitions: 2}); err != nil {
+		t.Fatal(err)
+	}
+	tree := treeT(t, "T1")
+	for i := 2; c.Space().PartitionOf(tree) != 1; i++ {
+		tree = treeT(t, fmt.Sprintf("T%d", i))
+	}
+	r := c.Space().Run(agentT(t, "a"), tree, subjects.Root)
+	for _, m := range []Message{
+		{Subject: r.Call()},
+		{Subject: r.Timer(0), Timer: Timer{At: time.Now().Add(2 * time.Hour), Target: r.Fired(0)}},
+	} {
+		if _, err := c.Write(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Provision(t.Context(), Provision{MaxAge: time.Hour}); err == nil {
+		t.Error("an age of an hour, and a tree of two: no error, want one")
+	}
+	for i, got := range agesT(t, c) {
+		if got != DefaultMaxAge {
+			t.Errorf("%s keeps messages for %s, want %s", treeStreams(c.Space())[i], got, DefaultMaxAge)
+		}
+	}
+}
+
+// undone is JetStream with another process: it writes the configuration back
+// that it has read before the first change of a stream.
+type undone struct {
+	jetstream.JetStream
+	once sync.Once
+}
+
+func (u *undone) UpdateStream(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+	was, err := u.Stream(ctx, cfg.Name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := u.JetStream.UpdateStream(ctx, cfg)
+	u.once.Do(func() { _, err = u.JetStream.UpdateStream(ctx, was.CachedInfo().Config) })
+	return s, err
+}
+
+// TestChangesAreNotUndone: a change of a stream is repeated if another process
+// has written an older configuration back.
+func TestChangesAreNotUndone(t *testing.T) {
+	t.Parallel()
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	js, stream := c.js, c.Space().Stream(0).Name
+	for _, change := range []func() error{
+		func() error { return noteForgotten(t.Context(), c, stream, 7) },
+		func() error { return retain(t.Context(), c, Provision{MaxAge: 2 * DefaultMaxAge, Partitions: 1}) },
+	} {
+		c.js = &undone{JetStream: js}
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := forgotten(s.CachedInfo()); got != 7 {
+		t.Errorf("forgotten up to %d, want 7", got)
+	}
+	if got := agesT(t, c)[0]; got != 2*DefaultMaxAge {
+		t.Errorf("messages are kept for %s, want %s", got, 2*DefaultMaxAge)
 	}
 }
 
