@@ -220,7 +220,7 @@ func (h *Health) Look(ctx context.Context) error {
 func (h *Health) Correct(ctx context.Context) error {
 	c := h.conn
 	space := c.Space()
-	p := Provision{Replicas: c.Replicas(), MaxAge: c.MaxAge(), Partitions: space.Partitions()}
+	p := Provision{Replicas: c.Replicas(), MaxAge: h.ageOfNew(), Partitions: space.Partitions()}
 	submit := submitStream(space, p)
 	streams := []jetstream.StreamConfig{submit}
 	for part := range p.Partitions {

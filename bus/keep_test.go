@@ -85,6 +85,45 @@ func TestKeepChangesStreams(t *testing.T) {
 	expect(Provision{Longest: 40 * time.Hour}, 50*time.Hour)
 }
 
+// TestNewStreamKeepsForEver: a stream that is made again on a bus that keeps
+// messages for ever keeps them for ever too.
+func TestNewStreamKeepsForEver(t *testing.T) {
+	t.Parallel()
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
+	names := treeStreams(c.Space())
+	for _, name := range names {
+		editT(t, c, name, func(s *jetstream.StreamConfig) { s.MaxAge = 0 })
+	}
+	if err := c.Provisioned(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for what, again := range map[string]func() error{
+		"Provision": func() error { return c.Provision(t.Context(), Provision{}) },
+		"Correct":   func() error { return c.Health.Correct(t.Context()) },
+	} {
+		for _, name := range names[1:] {
+			if err := c.js.DeleteStream(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := again(); err != nil {
+			t.Fatal(err)
+		}
+		for i, got := range agesT(t, c) {
+			if got != 0 {
+				t.Errorf("%s: %s keeps messages for %s, want for ever", what, names[i], got)
+			}
+		}
+		s, err := c.js.Stream(t.Context(), c.Space().Name("SUBMIT"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.CachedInfo().Config.Duplicates; got != dedupe {
+			t.Errorf("%s: a deduplication window of %s, want %s", what, got, dedupe)
+		}
+	}
+}
+
 // TestNewStreamKeepsLongTrees: Provision makes no stream of runs that it would
 // refuse later. The default age is too short for trees that may take 6 days. So
 // every attempt without an age fails, and one with an age that is long enough

@@ -21,8 +21,8 @@ type Provision struct {
 	Replicas int
 	// MaxAge is the time for which messages, large bodies and artifacts are
 	// kept, those of existing streams too. 0 keeps the age of existing
-	// streams. A new one then has the age of the first stream of runs, or
-	// DefaultMaxAge.
+	// streams. A new stream gets the age of the first stream of runs then.
+	// If there is no such stream, it gets DefaultMaxAge, 7 days.
 	MaxAge time.Duration
 	// MaxBytes is the size of the streams of all trees together from which
 	// on no new tree begins; see Health.Room. Running trees go on. 0 keeps
@@ -50,6 +50,15 @@ const DefaultMaxAge = 7 * 24 * time.Hour
 // are harmless, because the first one in stream order counts.
 const dedupe = 30 * time.Second
 
+// dedupeWithin returns the deduplication window of a stream that keeps messages
+// for an age, 0 for ever. The server allows no window that is longer.
+func dedupeWithin(age time.Duration) time.Duration {
+	if age == 0 {
+		return dedupe
+	}
+	return min(dedupe, age)
+}
+
 // maxConsumers is the largest number of consumers of a stream. Each active
 // agent has two. The server's default is 1,000.
 const maxConsumers = 100_000
@@ -74,7 +83,10 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	if err != nil {
 		return err
 	}
-	p.MaxAge, p.MaxBytes = cmp.Or(p.MaxAge, c.MaxAge(), DefaultMaxAge), cmp.Or(p.MaxBytes, c.Health.maxBytes())
+	p.MaxBytes = cmp.Or(p.MaxBytes, c.Health.maxBytes())
+	if p.MaxAge == 0 {
+		p.MaxAge = c.Health.ageOfNew()
+	}
 	err = c.inflight.several(ctx, func(ctx context.Context) error {
 		if err := ensureStream(ctx, c.js, submitStream(sp, p), 0); err != nil {
 			return err
@@ -118,7 +130,7 @@ func submitStream(sp subjects.Space, p Provision) jetstream.StreamConfig {
 		Description: "Tasks from outside, until a worker has made them runs",
 		Subjects:    []string{sp.Submissions()},
 		MaxAge:      p.MaxAge,
-		Duplicates:  min(dedupe, p.MaxAge),
+		Duplicates:  dedupeWithin(p.MaxAge),
 		Replicas:    p.Replicas,
 	}
 }
@@ -157,7 +169,7 @@ func runsStream(sp subjects.Space, part int, p Provision) jetstream.StreamConfig
 		Description:       "Every run of every tree; state is folded from it",
 		Subjects:          st.Subjects,
 		MaxAge:            p.MaxAge,
-		Duplicates:        min(dedupe, p.MaxAge),
+		Duplicates:        dedupeWithin(p.MaxAge),
 		Replicas:          p.Replicas,
 		MaxConsumers:      maxConsumers,
 		AllowDirect:       true,

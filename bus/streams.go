@@ -38,12 +38,28 @@ func (c *Conn) Replicas() int { return c.streams.Load().replicas }
 // MaxAge is the time for which the streams of runs keep a message. It is 0 if
 // they keep messages for ever, and before it is known.
 func (c *Conn) MaxAge() time.Duration {
-	c.Health.mu.Lock()
-	defer c.Health.mu.Unlock()
-	if info := c.Health.of(c.cfg.Space.Stream(0).Name).info; info != nil {
-		return info.Config.MaxAge
+	age, _ := c.Health.maxAge()
+	return age
+}
+
+// maxAge returns the age of the first stream of runs, 0 for one that keeps
+// messages for ever; ok is false if it is not known.
+func (h *Health) maxAge() (age time.Duration, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if info := h.of(h.conn.cfg.Space.Stream(0).Name).info; info != nil {
+		return info.Config.MaxAge, true
 	}
-	return 0
+	return 0, false
+}
+
+// ageOfNew returns the age of a new stream: that of the first stream of runs, or
+// DefaultMaxAge if there is none.
+func (h *Health) ageOfNew() time.Duration {
+	if age, ok := h.maxAge(); ok {
+		return age
+	}
+	return DefaultMaxAge
 }
 
 func (c *Conn) provisioned() bool { return c.Replicas() > 0 }
