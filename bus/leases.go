@@ -184,9 +184,9 @@ func (l *leases) renewed(ds []*Delivery, now time.Time) {
 }
 
 // expired reports whether the lease of a delivery may be over, so that another
-// worker may have the message. If so, it lets go of the delivery. The next
-// renewal would do that too, but a process that was stopped may do other work
-// before it.
+// worker may have the message. If so, it lets go of the delivery. KeepLeases
+// lets go of it too, at its next round. A process that was stopped may do other
+// work before that.
 func (l *leases) expired(d *Delivery, now time.Time, length time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,7 +222,8 @@ func (c *Conn) KeepLeases(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case now := <-tick.C:
+		case <-tick.C:
+			now := time.Now() // the tick has the time at which it was due, before a stop
 			if c.nc.IsClosed() {
 				return fmt.Errorf("lease: %w", nats.ErrConnectionClosed)
 			}

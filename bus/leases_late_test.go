@@ -51,6 +51,44 @@ func TestStoppedProcessLosesItsLeases(t *testing.T) {
 	})
 }
 
+// TestStoppedRoundRenewsNothing: a process was stopped in a round of renewals,
+// for longer than a lease. The next round was due in that time. It lets go of
+// the delivery, and does not renew its lease.
+func TestStoppedRoundRenewsNothing(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		const lease = 4 * time.Second
+		feed, call := feedT(t, lease, one)
+		rounds := 0
+		feed.conn.cfg.Intercept = func(p Point) error {
+			if p.Op != "beat" {
+				return nil
+			}
+			if rounds++; rounds == 1 {
+				time.Sleep(2 * lease) // stopped
+			}
+			return context.DeadlineExceeded
+		}
+		call("T1")
+		d, err := feed.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := make(chan struct{})
+		defer d.OnLeaseExpired(func() { close(lost) })()
+		ctx, stop := context.WithCancel(t.Context())
+		var renewing sync.WaitGroup
+		renewing.Go(func() { _ = feed.conn.KeepLeases(ctx) })
+		<-lost
+		stop()
+		renewing.Wait()
+		if rounds != 1 {
+			t.Errorf("the lease was renewed in %d rounds, want 1", rounds)
+		}
+	})
+}
+
 // one lets a feed request one message at a time.
 func one() int { return 1 }
 
