@@ -18,10 +18,12 @@ import (
 const progressDelay = 20 * time.Millisecond
 
 // publishProgress publishes the progress of a run, for watchers, and keeps it
-// for those that ask later. It is not stored.
+// for those that ask later. It is not stored. A repeated report (Again) is for
+// the worker that had the run before: it is not kept, since the run may wait or
+// run a tool by now.
 func (w *Worker) publishProgress(ctx context.Context, r subjects.Run, p run.Progress) {
 	w.mu.Lock()
-	if q := w.queues[r]; q != nil {
+	if q := w.queues[r]; q != nil && !p.Again {
 		q.progress, q.progressAt = p, time.Now()
 	}
 	w.mu.Unlock()

@@ -20,6 +20,7 @@ import (
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/mcpclient"
+	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -149,6 +150,52 @@ func (h *harness) expectToolOutcome(root subjects.Run, limit time.Duration, kind
 	if all := h.outcomes(root.Reply(1, 0)); len(all) != 1 || all[0].Kind != kind {
 		h.tb.Errorf("the outcomes of the tool are %+v, want one of the kind %q", all, kind)
 	}
+}
+
+// TestTakenOverToolIsRunning: a worker that takes a tool run over says that the
+// tool is running, also while it repeats for the worker before that it asks.
+func TestTakenOverToolIsRunning(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		const subject = "effects.act"
+		nc, err := nats.Connect("", nats.InProcessServer(bus.Dial{Server: h.server}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		calls := make(chan struct{}, 2)
+		if _, err := nc.Subscribe(subject, func(m *nats.Msg) {
+			calls <- struct{}{}
+			if len(calls) == 2 {
+				time.Sleep(2 * bus.DefaultAckWait)
+			}
+			_ = m.Respond([]byte("done"))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		h.serveSet(configs.Toolset{Kind: configs.ToolsetNATS}, configs.ToolsetTool{
+			ToolConfig: configs.ToolConfig{Effect: configs.ToolReads}, Subject: subject,
+		})
+		root := h.killToolAt(toolDeaths[2])
+		h.eventually("a second call of the tool", func() bool { return len(calls) == 2 })
+		for range 4 {
+			time.Sleep(bus.DefaultAckWait * 3 / 10)
+			survey, err := presence.New(h.conn).Survey(h.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var events []string
+			for _, b := range survey.AtWork(h.ctx, root.Tree) {
+				for _, r := range b.Runs {
+					events = append(events, r.Path.String()+" "+r.Progress.Event)
+				}
+			}
+			if want := []string{"r-1-0 " + run.ProgressRunning}; !slices.Equal(events, want) {
+				t.Errorf("the worker has %q in hand, want %q", events, want)
+			}
+		}
+		h.expectToolOutcome(root, time.Hour, "")
+	})
 }
 
 // TestToolUnknown shows the other ways to go on after a call that may have
