@@ -52,22 +52,14 @@ Exit codes: 0 exported, 1 the bus could not be read, 2 usage or an unknown id.`,
 }
 
 func (x *exporting) run(ctx context.Context, args []string) error {
-	var trees []subjects.Tree
-	seen := map[subjects.Tree]bool{}
-	for _, arg := range args {
-		t, err := cli.ParseTarget(arg)
-		if err != nil {
-			return err
-		}
-		if !seen[t.Tree] {
-			seen[t.Tree] = true
-			trees = append(trees, t.Tree)
-		}
-	}
 	if f, ok := x.stdout.(*os.File); ok && cli.Terminal(f) {
 		return cli.Usage("stdout is a terminal: axe export %s > trees.jsonl", strings.Join(args, " "))
 	}
 	return x.session.Use(ctx, func(ses *cli.Session) error {
+		trees, err := targets(ctx, ses, args)
+		if err != nil {
+			return err
+		}
 		w := archive.NewWriter(x.stdout, ses.Conn.Clocks.Now())
 		for _, t := range trees {
 			e, err := client.Export(ctx, ses.Client, w, t)

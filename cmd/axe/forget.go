@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/subjects"
 )
 
 // forgetting holds the flags of axe forget.
@@ -53,28 +55,27 @@ Exit codes: 0 removed, or not there; 1 a tree is at work, or the answer was no;
 	return cmd
 }
 
-func (f *forgetting) run(ctx context.Context, args []string) error {
-	var targets []cli.Target
-	for _, arg := range args {
-		t, err := cli.ParseTarget(arg)
+func (f *forgetting) run(ctx context.Context, ids []string) error {
+	if !f.yes && !(cli.Terminal(os.Stdin) && cli.Terminal(os.Stderr)) {
+		return cli.Usage("--yes is needed where no person can be asked")
+	}
+	return f.session.Use(ctx, func(ses *cli.Session) error {
+		trees, err := targets(ctx, ses, ids)
 		if err != nil {
 			return err
 		}
-		targets = append(targets, t)
-	}
-	if err := f.confirm(ctx, args); err != nil {
-		return err
-	}
-	return f.session.Use(ctx, func(ses *cli.Session) error {
+		if err := f.confirm(ctx, trees); err != nil {
+			return err
+		}
 		var failed []error
-		for _, t := range targets {
-			switch found, err := client.Forget(ctx, ses.Client, t.Tree); {
+		for _, t := range trees {
+			switch found, err := client.Forget(ctx, ses.Client, t); {
 			case err != nil:
 				failed = append(failed, err)
 			case !found:
-				fmt.Fprintf(f.stderr, "%s: tree %s is not there\n", name, t.Tree)
+				fmt.Fprintf(f.stderr, "%s: tree %s is not there\n", name, t)
 			default:
-				fmt.Fprintf(f.stderr, "%s: tree %s is removed\n", name, t.Tree)
+				fmt.Fprintf(f.stderr, "%s: tree %s is removed\n", name, t)
 			}
 			if ctx.Err() != nil {
 				break
@@ -84,19 +85,34 @@ func (f *forgetting) run(ctx context.Context, args []string) error {
 	})
 }
 
+// targets returns the trees that some ids name, each once. The ids may be
+// shortened.
+func targets(ctx context.Context, ses *cli.Session, ids []string) (trees []subjects.Tree, _ error) {
+	for _, id := range ids {
+		t, err := ses.Target(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(trees, t.Tree) {
+			trees = append(trees, t.Tree)
+		}
+	}
+	return trees, nil
+}
+
 // errKept is the error after the answer no.
 var errKept = errors.New("nothing was removed")
 
 // confirm asks the person at the terminal.
-func (f *forgetting) confirm(ctx context.Context, trees []string) error {
+func (f *forgetting) confirm(ctx context.Context, trees []subjects.Tree) error {
 	if f.yes {
 		return nil
 	}
-	if !cli.Terminal(os.Stdin) {
-		return cli.Usage("--yes is needed where no person can be asked")
+	names, them := trees[0].String(), "it"
+	for _, t := range trees[1:] {
+		names, them = names+", "+t.String(), "them"
 	}
-	const text = "Remove %s and all that belongs to it, for good? [y/N] "
-	fmt.Fprintf(f.stderr, text, cli.Printable(strings.Join(trees, ", ")))
+	fmt.Fprintf(f.stderr, "Remove %s and all that belongs to %s, for good? [y/N] ", names, them)
 	lines := make(chan string, 1)
 	go func() { // ends with the line, or with the process
 		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')

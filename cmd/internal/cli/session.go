@@ -71,6 +71,9 @@ type Session struct {
 	*client.Client
 	Conn *bus.Conn
 	View *View
+	// changes says that the command changes something: it shortens only ids
+	// that axe has made.
+	changes bool
 }
 
 // Use calls fn with a session on a bus that has its streams. The session ends
@@ -97,7 +100,7 @@ func (f *SessionFlags) UseRun(ctx context.Context, args []string, fn func(*Sessi
 // shortened. The error of an unknown tree has the key of t.
 func (f *SessionFlags) UseTarget(ctx context.Context, t Target, fn func(*Session, Target) error) error {
 	return f.Use(ctx, func(ses *Session) error {
-		named, err := ses.resolve(ctx, t, !f.Looks)
+		named, err := ses.resolve(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -105,23 +108,21 @@ func (f *SessionFlags) UseTarget(ctx context.Context, t Target, fn func(*Session
 	})
 }
 
-// Target reads a tree's id, which may be shortened, for a command that only
-// looks.
+// Target reads a tree's id, which may be shortened.
 func (s *Session) Target(ctx context.Context, id string) (Target, error) {
 	t, err := ParseTarget(id)
 	if err != nil {
 		return t, err
 	}
-	return s.resolve(ctx, t, false)
+	return s.resolve(ctx, t)
 }
 
-// resolve completes a shortened id. Made is true for a command that changes
-// something: only an id that axe has made may be shortened there.
-func (s *Session) resolve(ctx context.Context, t Target, made bool) (Target, error) {
+// resolve completes a shortened id.
+func (s *Session) resolve(ctx context.Context, t Target) (Target, error) {
 	if t.key == "" || t.Tree.String() != t.key {
 		return t, nil // all trees, or a key that is no id
 	}
-	tree, err := s.Resolve(ctx, t.Tree, made)
+	tree, err := s.Resolve(ctx, t.Tree, s.changes)
 	t.Tree = tree
 	if _, ambiguous := errors.AsType[*client.AmbiguousError](err); ambiguous {
 		return t, Usage("%w", err)
@@ -174,5 +175,5 @@ func (f *SessionFlags) open(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{client.New(conn), conn, view}, nil
+	return &Session{client.New(conn), conn, view, !f.Looks}, nil
 }
