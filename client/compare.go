@@ -55,7 +55,7 @@ func (c comparison) run(path subjects.Path) (all []Parting) {
 		}
 		below, err := subjects.ParsePath(a[i].From)
 		var deeper []Parting
-		if err == nil && below != path {
+		if err == nil {
 			deeper = c.run(below)
 		}
 		if len(deeper) == 0 {
@@ -139,24 +139,21 @@ func (m Message) sameAs(o Message) bool {
 
 func (c MessageCall) sameAs(o MessageCall) bool {
 	return c.Tool == o.Tool && c.Error == o.Error && slices.Equal(c.Paths, o.Paths) &&
-		sameJSON(c.Arguments, o.Arguments)
+		NormalJSON(c.Arguments) == NormalJSON(o.Arguments)
 }
 
-// sameJSON reports whether two JSON texts have the same value. Two numbers are
-// the same if they are written in the same way.
-func sameJSON(a, b json.RawMessage) bool {
-	normal := func(text json.RawMessage) string {
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.UseNumber() // a float64 has not all the digits of a whole number
-		var v any
-		if !json.Valid(text) || d.Decode(&v) != nil {
-			return string(text)
-		}
-		out, err := json.Marshal(v)
-		if err != nil {
-			return string(text)
-		}
-		return string(out)
+// NormalJSON returns a JSON text with sorted keys and without spaces. Numbers
+// stay as they are written. It returns a text that is no JSON as it is.
+func NormalJSON(text json.RawMessage) string {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // a float64 has not all the digits of a whole number
+	var v any
+	if !json.Valid(text) || d.Decode(&v) != nil {
+		return string(text)
 	}
-	return normal(a) == normal(b)
+	out, err := json.Marshal(v)
+	if err != nil {
+		return string(text)
+	}
+	return string(out)
 }

@@ -32,6 +32,19 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
+// TestDifferenceOfNumbers: a difference shows all digits of a large number.
+func TestDifferenceOfNumbers(t *testing.T) {
+	var lines []string
+	for _, arguments := range []string{`{"order":9007199254740993}`, `{"order":9007199254740992}`} {
+		m := &client.Message{Calls: []client.MessageCall{{Tool: "pay", Arguments: []byte(arguments)}}}
+		lines = append(lines, linesOf(m)...)
+	}
+	want := []string{`→ pay {"order":9007199254740993}`, `→ pay {"order":9007199254740992}`}
+	if !slices.Equal(lines, want) {
+		t.Errorf("got %q, want %q", lines, want)
+	}
+}
+
 // TestSavedFilesArePrivate: other users of the machine cannot read a file that a
 // command saves.
 func TestSavedFilesArePrivate(t *testing.T) {

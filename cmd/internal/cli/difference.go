@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -67,14 +66,7 @@ func linesOf(m *client.Message) (lines []string) {
 		lines = append(lines, strings.Split(strings.TrimRight(m.Text, "\n"), "\n")...)
 	}
 	for _, c := range m.Calls {
-		arguments := string(c.Arguments)
-		var v any
-		if json.Unmarshal(c.Arguments, &v) == nil {
-			if sorted, err := json.Marshal(v); err == nil {
-				arguments = string(sorted)
-			}
-		}
-		lines = append(lines, strings.TrimSpace("→ "+c.Tool+" "+arguments+" "+c.Error))
+		lines = append(lines, strings.TrimSpace("→ "+c.Tool+" "+client.NormalJSON(c.Arguments)+" "+c.Error))
 	}
 	return lines
 }
