@@ -101,7 +101,7 @@ func (f file) update(ctx context.Context, change func(text string) string) error
 	switch {
 	case text == old:
 		return nil
-	case len(text) > max(maxFile, len(old)):
+	case len(text) > maxFile:
 		return fmt.Errorf("memory %s: another entry would make it larger than %d MiB", f, maxFile>>20)
 	}
 	return replace(path, text, mode)
