@@ -93,8 +93,8 @@ func (d Dial) options(log *slog.Logger) []nats.Option {
 	return opts
 }
 
-// decide is the last option. It replaces the settings of a context by those of
-// d.
+// decide returns the last option: what d sets replaces what a context sets. The
+// option stores the addresses of the servers in where, for messages.
 func (d Dial) decide(where *string) nats.Option {
 	return func(o *nats.Options) error {
 		if d.Server != nil {
@@ -149,8 +149,8 @@ func (d Dial) decide(where *string) nats.Option {
 // explicit reports whether d has credentials of its own.
 func (d Dial) explicit() bool { return d.Creds+d.NKey+d.User != "" || d.Token != "" }
 
-// ErrCredentials is wrapped by the error of a connection whose credentials are
-// in a file that cannot be read.
+// ErrCredentials is wrapped by the error of a connection with credentials in a
+// file that cannot be read.
 var ErrCredentials = errors.New("credentials")
 
 func (d Dial) secrets(o *nats.Options) error {

@@ -63,7 +63,7 @@ type Settlement struct {
 	// Answers are JSON objects, by the keys of the form's questions, for
 	// SettleAnswer.
 	Answers map[string]json.RawMessage `json:"answers,omitempty"`
-	// By is the name of the person.
+	// By is the name that the person gives. It is not proven.
 	By string `json:"by,omitzero"`
 }
 

@@ -109,7 +109,7 @@ type Approval struct {
 	Arguments map[int]json.RawMessage `json:"arguments,omitempty"`
 	// Reason says why the turn is denied. The run's model reads it.
 	Reason string `json:"reason,omitzero"`
-	// By is the name of the person.
+	// By is the name that the person gives. It is not proven.
 	By string `json:"by,omitzero"`
 }
 

@@ -44,8 +44,8 @@ func (c override) apply(a configs.Agent) configs.Agent {
 // limit returns the time limit of the tree.
 func (o *options) limit() time.Duration { return time.Duration(o.timeout) }
 
-// limitBy sets the time limit to an agent's own timeout in seconds. The flag
-// goes before it. 0 leaves the flag's default.
+// limitBy sets the time limit to an agent's own timeout in seconds, unless the
+// flag --timeout is given. 0 leaves the flag's default.
 func (o *options) limitBy(timeout int) {
 	if timeout > 0 && !o.cmd.Flags().Changed("timeout") {
 		o.timeout = cli.Seconds(time.Duration(timeout) * time.Second)
@@ -62,7 +62,7 @@ func (o *options) check() error {
 	}
 	if o.remote() && !o.dry && o.change != (override{}) {
 		return cli.Usage(
-			"--model, --skill and --workdir change the agents of this process only; a running bus has other workers",
+			"--model, --skill and --workdir change the agents of this process only, and workers of the bus carry the task out",
 		)
 	}
 	if o.limit() <= 0 {

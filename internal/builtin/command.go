@@ -30,16 +30,18 @@ type Sandbox struct {
 }
 
 // maxOutput is the number of bytes of a command's output that are kept, half of
-// them from its beginning and half from its end. A command in hand takes so
-// much memory of the worker, and its result up to twice as much for a moment.
+// them from its beginning and half from its end. A command at work takes so
+// much memory of the worker. When its output is joined, it takes several times
+// as much for a moment.
 const maxOutput = 16 << 20
 
 func runCommand() Tool {
 	return Tool{
 		Definition: define("run_command",
 			"Execute a shell command in the agent's working directory via sh -c and return the combined "+
-				"stdout/stderr output. Commands are sandboxed to the working directory: "+
-				"files outside it cannot be changed, and there is no network unless the agent was given one.",
+				"stdout/stderr output. Commands usually run in a sandbox: they can change the files of "+
+				"directories that the agent was given (as a rule the working directory) and of $TMPDIR alone, "+
+				"and there is no network unless the agent was given one.",
 			map[string]provider.ToolParameter{
 				"command": required("The shell command to execute."),
 			}),
@@ -85,7 +87,7 @@ func environment(dir, key string, names []string) []string {
 
 // truncated stands in the place of the middle of an output that is too long. It
 // has the bound in MiB and the bytes that are lost.
-const truncated = "\n... [output truncated, exceeded %dMB: %d bytes left out here]\n"
+const truncated = "\n... [output truncated, exceeded %d MiB: %d bytes left out here]\n"
 
 // outputOf returns the output of a command. A command that failed is an error
 // with its exit code before the output, and one that was ended for its use of

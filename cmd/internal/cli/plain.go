@@ -80,7 +80,7 @@ func stallText(e client.Event) string { return cmp.Or(e.Reason, "has a worker ag
 func timeoutText(e client.Event) string {
 	switch {
 	case e.Reason != "":
-		return fmt.Sprintf("turn %d is waited for no longer: %s", e.Turn, e.Reason)
+		return fmt.Sprintf("stops waiting for turn %d: %s", e.Turn, e.Reason)
 	case e.Turn > 0:
 		return fmt.Sprintf("turn %d timed out", e.Turn)
 	}
