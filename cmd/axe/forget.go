@@ -56,7 +56,7 @@ Exit codes: 0 removed, or not there; 1 a tree is at work, or the answer was no;
 }
 
 func (f *forgetting) run(ctx context.Context, ids []string) error {
-	if !f.yes && !(cli.Terminal(os.Stdin) && cli.Terminal(os.Stderr)) {
+	if asked := cli.Terminal(os.Stdin) && cli.Terminal(os.Stderr); !f.yes && !asked {
 		return cli.Usage("--yes is needed where no person can be asked")
 	}
 	return f.session.Use(ctx, func(ses *cli.Session) error {

@@ -62,7 +62,7 @@ func (o *options) check() error {
 	}
 	if o.remote() && !o.dry && o.change != (override{}) {
 		return cli.Usage(
-			"--model, --skill and --workdir change the agents of this process only, and workers of the bus carry the task out",
+			"--model, --skill and --workdir change the agents of this process only; workers of the bus take the task",
 		)
 	}
 	if o.limit() <= 0 {

@@ -57,13 +57,14 @@ func (m *meter) apply(s *jsonschema.Schema, value any, depth int) bool {
 		return false
 	}
 	for name, v := range object {
-		if !all(name, s.PropertyNames) || !all(v, s.Properties[name], s.AdditionalProperties, s.UnevaluatedProperties) ||
-			!all(v, slices.Collect(maps.Values(s.PatternProperties))...) {
+		if !all(name, s.PropertyNames) || !all(v, slices.Collect(maps.Values(s.PatternProperties))...) ||
+			!all(v, s.Properties[name], s.AdditionalProperties, s.UnevaluatedProperties) {
 			return false
 		}
 	}
 	for i, v := range list {
-		if !all(v, s.Items, s.AdditionalItems, s.Contains, s.UnevaluatedItems, at(s.PrefixItems, i), at(s.ItemsArray, i)) {
+		if !all(v, at(s.PrefixItems, i), at(s.ItemsArray, i)) ||
+			!all(v, s.Items, s.AdditionalItems, s.Contains, s.UnevaluatedItems) {
 			return false
 		}
 	}

@@ -76,18 +76,16 @@ func referencesOf(root *jsonschema.Schema) (refs references, known bool) {
 		return nil, false
 	}
 	base.Fragment = ""
-	parts := parts{}
-	parts.add(root)
+	all := parts{}
+	all.add(root)
 	anchors := map[string]*jsonschema.Schema{}
-	ids := 0
-	for s := range parts {
-		anchors["#"+s.Anchor], anchors["#"+s.DynamicAnchor] = s, s
-		if s != root && s.ID != "" {
-			ids++
-		}
+	ids := false
+	for s := range all {
+		anchors[s.Anchor], anchors[s.DynamicAnchor] = s, s
+		ids = ids || s != root && s.ID != ""
 	}
 	refs, known = references{}, true
-	for s := range parts {
+	for s := range all {
 		for _, ref := range []string{s.Ref, s.DynamicRef} {
 			if ref == "" {
 				continue
@@ -98,11 +96,11 @@ func referencesOf(root *jsonschema.Schema) (refs references, known bool) {
 			}
 			place := to.Fragment
 			to.Fragment = ""
-			target := anchors["#"+place]
+			target := anchors[place]
 			if place == "" || place[0] == '/' {
-				target = parts.at(root, place)
+				target = all.at(root, place)
 			}
-			if target == nil || ids > 0 || to.String() != base.String() {
+			if target == nil || ids || to.String() != base.String() {
 				known = false
 				continue
 			}

@@ -55,7 +55,7 @@ func TestCheckIsBounded(t *testing.T) {
 		below := fmt.Sprintf(`{"$ref":"#/$defs/l%d"}`, i)
 		levels = append(levels, fmt.Sprintf(`"l%d":%s`, i+1, twice(below)))
 	}
-	const tree = `{"$id":"https://example.com/tree","type":"object","required":["name"],"additionalProperties":false,` +
+	const tree = `{"$id":%q,"type":"object","required":["name"],"additionalProperties":false,` +
 		`"properties":{"name":{"type":"string"},"a~/b":true,"sub":{"type":"array","items":{"$ref":%q}}}}`
 	const good, bad = `{"name":"x","sub":[{"name":"y","sub":[]}]}`, `{"name":"x","sub":[{"name":"y","sub":[{}]}]}`
 	for _, test := range []struct {
@@ -65,14 +65,21 @@ func TestCheckIsBounded(t *testing.T) {
 		{`{"$ref":"#"}`, `{}`, true},
 		{`{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/a"}}}`, `{}`, true},
 		{`{"$dynamicRef":"#a","$defs":{"x":{"$dynamicAnchor":"a","not":{"$ref":"#a"}}}}`, `{}`, true},
-		{`{"properties":{"a":{"anyOf":[{"items":{"$ref":"#/properties/a/anyOf/0"}},{"$ref":"#/properties/a"}]}}}`,
-			`{"a":[]}`, true},
+		{
+			`{"properties":{"a":{"anyOf":[{"items":{"$ref":"#/properties/a/anyOf/0"}},{"$ref":"#/properties/a"}]}}}`,
+			`{"a":[]}`, true,
+		},
 		{`{"$ref":"#/$defs/l40","$defs":{` + strings.Join(levels, ",") + `}}`, `{}`, true},
-		{`{"properties":{"a":` + twice(`{"$ref":"#"}`) + `},"additionalProperties":false}`,
-			strings.Repeat(`{"a":`, 40) + `{"b":1}` + strings.Repeat(`}`, 40), true},
-		{fmt.Sprintf(tree, "#"), good, true},
-		{fmt.Sprintf(tree, "#"), bad, false},
-		{fmt.Sprintf(tree, "https://example.com/tree"), bad, false},
+		{
+			`{"properties":{"a":` + twice(`{"$ref":"#"}`) + `},"additionalProperties":false}`,
+			strings.Repeat(`{"a":`, 40) + `{"b":1}` + strings.Repeat(`}`, 40), true,
+		},
+		{fmt.Sprintf(tree, "", "#"), good, true},
+		{fmt.Sprintf(tree, "", "#"), bad, false},
+		{fmt.Sprintf(tree, "https://example.com/tree", "https://example.com/tree#"), bad, false},
+		{fmt.Sprintf(tree, "https://example.com/tree", "tree"), bad, false},
+		{fmt.Sprintf(tree, "urn:example:tree", "#"), bad, false},
+		{fmt.Sprintf(tree, "urn:example:tree", "other"), bad, true},
 		{`{"$ref":"#/$defs/a~0~1b","$defs":{"a~/b":{"$ref":"#/$defs/list/prefixItems/1"},` +
 			`"list":{"prefixItems":[true,{"$ref":"#end"}]},"end":{"$anchor":"end","required":["id"]}}}`, `{}`, false},
 	} {
