@@ -6,7 +6,6 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
-	"github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/subjects"
 )
@@ -17,39 +16,34 @@ func peerRun(r subjects.Run, c run.Call) (subjects.Run, error) {
 	return r.Space.Run(agent, r.Tree, c.To), err
 }
 
-// peer looks up another run of a tree. It returns false if there is none.
+// peer looks up another run of a tree, with everything that is stored by now.
+// It returns false if there is none.
 func (w *Worker) peer(ctx context.Context, r subjects.Run, id subjects.Path) (p tool.Peer, ok bool, err error) {
-	var minSeq uint64
-	subject := r.Space.CallOf(r.Tree, id)
-	if w.conn.Replicas() > 1 {
-		if minSeq, err = w.conn.LastSeq(ctx, subject); err != nil {
-			return p, false, err
+	call, ok, err := w.runs.FirstAt(ctx, r.Space.CallOf(r.Tree, id))
+	if err != nil || !ok {
+		return p, false, err
+	}
+	at, err := r.Space.Parse(call.Subject)
+	if err != nil {
+		return p, false, nil //nolint:nilerr // no worker takes such a call
+	}
+	p.Agent = at.Run.Agent.String()
+	p.Ended, err = hasEnded(ctx, w, at.Run, call)
+	return p, err == nil, err
+}
+
+// hasEnded reports whether the run of a call has an outcome that counts, or a
+// cancel message.
+func hasEnded(ctx context.Context, w *Worker, r subjects.Run, call bus.Stored) (bool, error) {
+	of := &loadedRun{w: w, run: r}
+	of.parseCall(call, false)
+	if reply, ok := of.replySubject(); ok {
+		if _, ended, err := w.runs.OutcomeAt(ctx, r, reply); ended || err != nil {
+			return ended, err
 		}
 	}
-	err = history.CatchUp(ctx, func(ctx context.Context) (bool, error) {
-		ms, err := bus.MessagePerSubject(ctx, w.conn, append(r.Space.EndsOf(r.Tree, id), subject)...)
-		for _, m := range ms {
-			if at, err := r.Space.Parse(m.Subject); err == nil && at.Kind == subjects.Call {
-				p.Agent = at.Run.Agent.String()
-				ok = true
-			} else {
-				p.Ended = true
-			}
-		}
-		if ok || minSeq == 0 || err != nil {
-			return true, err
-		}
-		// The replica lags, or all that is there are answers of the server.
-		var seen uint64
-		for m, err := range bus.MessagesAndAnswers(ctx, w.conn, subject) {
-			if err != nil || !m.IsAnswer() {
-				return false, err // the next read has the call
-			}
-			seen = m.Seq
-		}
-		return seen >= minSeq, nil
-	}, "%s", subject)
-	return p, ok && err == nil, err
+	_, cancelled, err := w.runs.FirstAt(ctx, r.Cancel())
+	return cancelled, err
 }
 
 // readsMail reports whether a peer can read mail: the first entry of its log

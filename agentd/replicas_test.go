@@ -93,7 +93,7 @@ func onCluster(ctx context.Context, t *testing.T) (servers []*server.Server, ope
 
 // TestLeaderIsAsked: a read of a subject's last message goes to the stream's
 // leader, so it sees a message at once, on every connection. The replicas learn
-// of it later.
+// of it later. A read of everything that is stored by now waits for them.
 func TestLeaderIsAsked(t *testing.T) {
 	t.Parallel()
 	thorough(t)
@@ -120,6 +120,10 @@ func TestLeaderIsAsked(t *testing.T) {
 							last,
 							err,
 						)
+					}
+					m, ok, err := history.New(c).FirstAt(t.Context(), subject)
+					if err != nil || !ok || m.Seq != seq {
+						t.Fatalf("message %d was stored, and server %d finds %t, message %d (%v)", seq, at, ok, m.Seq, err)
 					}
 				}
 			}

@@ -136,7 +136,9 @@ func ended(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	path, err := subjects.ParsePath(args[1])
 	ts.Check(err)
-	stored(ts, func(space subjects.Space) string { return space.EndsOf(tree, path)[1] }, "")
+	parent, turn, index, _ := path.Parent()
+	slot := fmt.Sprintf(".run.*.%s.%s.in.%d.%d", tree, parent, turn, index)
+	stored(ts, func(space subjects.Space) string { return space.Prefix() + slot }, "")
 }
 
 // held waits for the timer of a held turn or tool run. Its body says why the

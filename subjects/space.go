@@ -113,16 +113,6 @@ func (s Space) CallOf(t Tree, p Path) string { return s.of(t, "run", "*", t.s, p
 // ToolCallOf matches the call of the tool run at p, of any agent or toolset.
 func (s Space) ToolCallOf(t Tree, p Path) string { return s.of(t, "run", "*", t.s, p.s, "tool") }
 
-// EndsOf matches the messages that end the run at p, of any agent: its cancel
-// message, and its outcome at its reply subject.
-func (s Space) EndsOf(t Tree, p Path) []string {
-	ends := []string{s.of(t, "run", "*", t.s, p.s, "cancel"), s.ResultOf(t)}
-	if parent, turn, index, below := p.Parent(); below {
-		ends[1] = s.of(t, "run", "*", t.s, parent.s, "in", strconv.Itoa(turn), strconv.Itoa(index))
-	}
-	return ends
-}
-
 // Calls matches the calls of one agent, except those of its tools.
 func (s Space) Calls(a Agent) string { return s.any("run", a.s, "*", "*", "call") }
 

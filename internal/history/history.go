@@ -242,7 +242,7 @@ func (r Reader) Latest(ctx context.Context, of subjects.Run, reply string) (ms [
 		ended := outcome == 0 || slices.ContainsFunc(ms, func(m bus.Stored) bool { return m.Subject == reply })
 		if err == nil && read && !ended {
 			// It does not count, or the replica lags.
-			_, ok, seen, err := r.lookFor(ctx, of, reply)
+			_, ok, seen, err := r.lookFor(ctx, reply, r.outcomesOf(of))
 			return !ok && seen >= outcome, err
 		}
 		return read && ended, err

@@ -126,18 +126,40 @@ func (r Reader) Refusal(ctx context.Context, of subjects.Run, m bus.Stored) (bus
 // FirstOutcome reads the first message at a reply subject that counts as the
 // outcome of a run; ok is false if the replica that answers has none.
 func (r Reader) FirstOutcome(ctx context.Context, of subjects.Run, reply string) (m bus.Stored, ok bool, err error) {
-	m, ok, _, err = r.lookFor(ctx, of, reply)
+	m, ok, _, err = r.lookFor(ctx, reply, r.outcomesOf(of))
 	return m, ok, err
 }
 
-// lookFor is FirstOutcome. Seen is the sequence of the last message or answer of
-// the server that it has looked at, 0 for none.
+// OutcomeAt reads like FirstOutcome, with everything that the stream's leader
+// had stored when it was called: an answer of a replica that lags would make a
+// worker ask the model again. A replica that lags for 10 s is an error.
+func (r Reader) OutcomeAt(ctx context.Context, of subjects.Run, reply string) (m bus.Stored, ok bool, err error) {
+	return r.firstAt(ctx, reply, r.outcomesOf(of))
+}
+
+// FirstAt reads the first message that a filter matches and that is no answer
+// of the server. It reads as OutcomeAt does.
+func (r Reader) FirstAt(ctx context.Context, filter string) (m bus.Stored, ok bool, err error) {
+	return r.firstAt(ctx, filter, func(context.Context, bus.Stored) (bool, error) { return true, nil })
+}
+
+// counting reports whether a message is one that a reader looks for.
+type counting func(context.Context, bus.Stored) (bool, error)
+
+// outcomesOf counts the outcomes of a run.
+func (r Reader) outcomesOf(of subjects.Run) counting {
+	return func(ctx context.Context, m bus.Stored) (bool, error) { return r.Counts(ctx, of, m) }
+}
+
+// lookFor reads the first message that a filter matches and that counts. Seen is
+// the sequence of the last message or answer of the server that it has looked
+// at, 0 for none.
 func (r Reader) lookFor(
-	ctx context.Context, of subjects.Run, reply string,
+	ctx context.Context, filter string, counts counting,
 ) (m bus.Stored, ok bool, seen uint64, err error) {
-	for m, err := range bus.MessagesAndAnswers(ctx, r.conn, reply) {
+	for m, err := range bus.MessagesAndAnswers(ctx, r.conn, filter) {
 		if err == nil && !m.IsAnswer() {
-			ok, err = r.Counts(ctx, of, m)
+			ok, err = counts(ctx, m)
 		}
 		if ok || err != nil {
 			return m, ok, m.Seq, err
@@ -147,21 +169,19 @@ func (r Reader) lookFor(
 	return bus.Stored{}, false, seen, nil
 }
 
-// OutcomeAt reads like FirstOutcome, with everything that the stream's leader
-// had stored when it was called: an answer of a replica that lags would make a
-// worker ask the model again. A replica that lags for 10 s is an error.
-func (r Reader) OutcomeAt(ctx context.Context, of subjects.Run, reply string) (m bus.Stored, ok bool, err error) {
-	if r.conn.Replicas() <= 1 {
-		return r.FirstOutcome(ctx, of, reply)
-	}
-	last, err := r.conn.LastSeq(ctx, reply)
-	if err != nil || last == 0 {
-		return bus.Stored{}, false, err
+// firstAt is lookFor with everything that the stream's leader had stored when
+// it was called.
+func (r Reader) firstAt(ctx context.Context, filter string, counts counting) (m bus.Stored, ok bool, err error) {
+	var last uint64
+	if r.conn.Replicas() > 1 {
+		if last, err = r.conn.LastSeq(ctx, filter); err != nil || last == 0 {
+			return bus.Stored{}, false, err
+		}
 	}
 	err = CatchUp(ctx, func(ctx context.Context) (done bool, err error) {
 		var seen uint64
-		m, ok, seen, err = r.lookFor(ctx, of, reply)
+		m, ok, seen, err = r.lookFor(ctx, filter, counts)
 		return ok || seen >= last, err
-	}, "%s", reply)
+	}, "%s", filter)
 	return m, ok && err == nil, err
 }
