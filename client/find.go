@@ -20,28 +20,36 @@ type found struct {
 	call uint64
 }
 
-// lookup looks for a tree once: for the root's call, then for its outcome, then
-// for a submission that waits for a worker. A worker stores the call before it
+// lookup looks for a tree once: for the root's call, then for a submission that
+// waits for a worker, then for an outcome. A worker stores the call before it
 // removes the submission. So lookup reads the root again if it finds no
 // submission: the submission may have become a call between the two reads.
 func (c *Client) lookup(ctx context.Context, tree subjects.Tree) (found, error) {
-	f, err := c.lookupRoot(ctx, tree)
-	if err != nil || !f.root.Agent.IsZero() {
+	f, queued, err := c.lookupQueued(ctx, tree)
+	if err != nil || queued || f.call != 0 {
 		return f, err
 	}
-	space := c.conn.Space()
-	m, queued, err := c.conn.QueuedSubmission(ctx, space.SubmissionOf(tree)...)
-	if err != nil {
-		return found{}, err
+	return c.lookupRoot(ctx, tree)
+}
+
+// lookupQueued looks for the root's call or its outcome, and without a call for
+// a submission that waits for a worker. An outcome without a call is that of a
+// submission that was refused. A submission to another agent goes before it.
+func (c *Client) lookupQueued(ctx context.Context, tree subjects.Tree) (f found, queued bool, err error) {
+	f, err = c.lookupRoot(ctx, tree)
+	if err != nil || f.call != 0 {
+		return f, false, err
 	}
-	if !queued {
-		return c.lookupRoot(ctx, tree)
+	space := c.conn.Space()
+	m, ok, err := c.conn.QueuedSubmission(ctx, space.SubmissionOf(tree)...)
+	if err != nil || !ok {
+		return f, false, err
 	}
 	at, err := space.Parse(m.Subject)
-	if err != nil {
-		return found{}, nil //nolint:nilerr // no worker will take it either
+	if err != nil || at.Run.Agent == f.root.Agent {
+		return f, false, nil //nolint:nilerr // no worker will take it either
 	}
-	return found{root: at.Run}, nil
+	return found{root: at.Run}, true, nil
 }
 
 // lookupRoot reads the call or the outcome of a tree's root.
@@ -194,10 +202,6 @@ func (c *Client) readResult(ctx context.Context, root subjects.Run) (bus.Stored,
 
 // Queued reports whether a tree is a submission that no worker has taken yet.
 func (c *Client) Queued(ctx context.Context, tree subjects.Tree) (bool, error) {
-	f, err := c.lookupRoot(ctx, tree)
-	if err != nil || !f.root.Agent.IsZero() {
-		return false, err
-	}
-	_, ok, err := c.conn.QueuedSubmission(ctx, c.conn.Space().SubmissionOf(tree)...)
-	return ok, err
+	_, queued, err := c.lookupQueued(ctx, tree)
+	return queued, err
 }

@@ -79,6 +79,43 @@ func TestFindAfterSlowLookup(t *testing.T) {
 	}
 }
 
+// TestWaitAfterARefusal: a task for an agent that does not exist was refused. A
+// second one has the same id and the right agent. It waits for a worker, and
+// Wait returns its outcome.
+func TestWaitAfterARefusal(t *testing.T) {
+	t.Parallel()
+	conn := testbus.Open(t)
+	c, tree := client.New(conn), client.TreeID("order1")
+	end := func(agent subjects.Agent, body string) {
+		m := bus.Message{Subject: conn.Space().Result(agent, tree), Body: []byte(body)}
+		if _, err := conn.Write(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ecko, err := subjects.ParseAgent("ecko")
+	if err != nil {
+		t.Fatal(err)
+	}
+	echo, err := subjects.ParseAgent("echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	end(ecko, `{"status":"failed","kind":"unknown_agent"}`)
+	if queued, err := c.Queued(t.Context(), tree); queued || err != nil {
+		t.Errorf("before the second task: queued %t, %v; want false", queued, err)
+	}
+	if _, err := c.Submit(t.Context(), client.Task{Agent: echo, ID: tree, Text: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if queued, err := c.Queued(t.Context(), tree); !queued || err != nil {
+		t.Errorf("queued %t, %v; want true", queued, err)
+	}
+	end(echo, `{"status":"completed","result":"y"}`)
+	if o, err := c.Wait(t.Context(), tree); err != nil || o.Result != "y" {
+		t.Errorf("got %+v, %v; want the result y", o, err)
+	}
+}
+
 // TestUnknownTree: Wait, Cancel and Follow return ErrUnknownTree for an id that
 // has no tree. Wait returns it within seconds.
 func TestUnknownTree(t *testing.T) {
