@@ -22,8 +22,8 @@ import (
 type Limits struct {
 	// MaxStore is the most bytes of its streams on disk.
 	MaxStore int64
-	// MaxConnections is the most clients at once, submitters apart. Submitters
-	// may be as many. 0 is no limit.
+	// MaxConnections is the most clients at once without submitters, and the
+	// most submitters at once. 0 is no limit.
 	MaxConnections int64
 }
 
@@ -61,8 +61,9 @@ var tenantName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$`)
 func TenantDir(name string) string { return filepath.Join(tenantsDir, name) }
 
 // Add makes the accounts and the users of a tenant, and adds the accounts to
-// the configuration. The server has them after a reload. A tenant is added
-// whole or not at all.
+// the configuration. The server has them after a reload. After an error nothing
+// of the tenant is left. A process that is killed may leave files: the next Add
+// names them.
 func Add(t Tenant) (err error) {
 	if !tenantName.MatchString(t.Name) {
 		return fmt.Errorf("%q: %w", t.Name, ErrTenantName)
@@ -82,52 +83,91 @@ func Add(t Tenant) (err error) {
 	if err := made.sign(operator, t.Limits); err != nil {
 		return err
 	}
-	return t.appendConf(made.lines(), func() error {
-		dir := filepath.Join(t.Dir, TenantDir(t.Name))
-		if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-			return err
-		}
-		if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%s: %w", dir, ErrTenantExists)
-		} else if err != nil {
-			return err
-		}
-		if err := made.write(dir); err != nil {
-			return errors.Join(err, os.RemoveAll(dir))
-		}
-		return nil
-	})
+	file := filepath.Join(t.Dir, TenantsFile)
+	next, err := t.appendConf(file, made)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(t.Dir, TenantDir(t.Name))
+	if err := t.makeDir(dir, made); err != nil {
+		return errors.Join(err, os.Remove(next))
+	}
+	return finish(next, file, dir)
 }
 
-// appendConf calls before, and then appends lines to the file of tenants. The
-// new file is beside the old one meanwhile, where a second Add finds it.
-func (t Tenant) appendConf(lines string, before func() error) error {
-	file := filepath.Join(t.Dir, TenantsFile)
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: %w: %w", t.Dir, ErrNoTenants, err)
+// finish puts the new file of tenants into the place of the old one. If that
+// fails, it removes the new file and the tenant's directory.
+func finish(next, file, dir string) error {
+	err := os.Rename(next, file)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir), os.Remove(next))
 	}
-	next, err := os.OpenFile(file+".new", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w: another tenant is being added; if not, remove the file", err)
+	return nil
+}
+
+// makeDir makes the directory of a tenant, with its keys and creds.
+func (t Tenant) makeDir(dir string, made tenant) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
+		return t.existing(dir)
 	} else if err != nil {
 		return err
 	}
-	old, err := os.ReadFile(file)
-	if err == nil {
-		_, err = next.Write(append(bytes.TrimRight(old, "\n"), lines...))
+	if err := made.write(dir); err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
 	}
-	if err = errors.Join(err, next.Sync(), next.Close()); err == nil {
-		err = before()
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(next.Name()))
-	}
-	return os.Rename(next.Name(), file)
+	return nil
 }
 
-// checkRoom checks that the server has room for the streams of all tenants. It
-// reserves the most bytes of each, and an account beyond its bytes gets no
-// streams at all.
+// existing returns the error for a tenant that has a directory already.
+func (t Tenant) existing(dir string) error {
+	file := filepath.Join(t.Dir, TenantsFile)
+	conf, err := os.ReadFile(file)
+	if err == nil && !bytes.Contains(conf, []byte("\n# "+t.Name+"\n")) {
+		return fmt.Errorf("%s: %w; %s does not have it: if no server ever had it, remove the directory",
+			dir, ErrTenantExists, file)
+	}
+	return errors.Join(fmt.Errorf("%s: %w", dir, ErrTenantExists), err)
+}
+
+// appendConf writes the file of tenants with the accounts of one more, and
+// returns the name of the new file. It has the owner and the permissions of the
+// old one, which a server reads. Two calls of Add do not write at once: the
+// second one finds the new file of the first.
+func (t Tenant) appendConf(file string, made tenant) (string, error) {
+	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s: %w: %w", t.Dir, ErrNoTenants, err)
+	} else if err != nil {
+		return "", err
+	}
+	next, err := os.OpenFile(file+".new", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("%w: another tenant is being added; if none is, remove the file", err)
+	} else if err != nil {
+		return "", err
+	}
+	old, err := os.ReadFile(file)
+	if err == nil {
+		_, err = next.Write(append(bytes.TrimRight(old, "\n"), made.lines()...))
+	}
+	if err == nil {
+		err = giveTo(next, info)
+	}
+	if err == nil {
+		err = next.Chmod(info.Mode().Perm())
+	}
+	if err = errors.Join(err, next.Sync(), next.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(next.Name()))
+	}
+	return next.Name(), nil
+}
+
+// checkRoom checks that the server has room for the streams of all tenants. The
+// server reserves the most bytes of each account. It makes no streams of an
+// account for which it has no room.
 func (t Tenant) checkRoom() error {
 	file := filepath.Join(t.Dir, ConfFile)
 	read, err := conf.ParseFile(file)

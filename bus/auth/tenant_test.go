@@ -231,6 +231,24 @@ func TestAddRefuses(t *testing.T) {
 	if after, err := os.ReadFile(filepath.Join(dir, auth.TenantsFile)); err != nil || string(after) != string(before) {
 		t.Errorf("the file of tenants changed, error %v", err)
 	}
+	// A killed attempt leaves a directory.
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(dir, auth.TenantDir("left"))
+	if err := os.Mkdir(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := auth.Add(tenantOf(dir, "left")); !errors.Is(err, auth.ErrTenantExists) ||
+		!strings.Contains(err.Error(), "remove the directory") || !strings.Contains(err.Error(), left) {
+		t.Errorf("beside the directory of a killed attempt: %v, want the directory to remove", err)
+	}
+	if err := os.Remove(left); err != nil {
+		t.Fatal(err)
+	}
+	if err := auth.Add(tenantOf(dir, "left")); err != nil {
+		t.Errorf("after the directory is removed: %v", err)
+	}
 }
 
 // TestURLOf: clients of a server at any address use a name of its certificate.
