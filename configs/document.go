@@ -125,8 +125,12 @@ func typeName(into any) string {
 		return "a string or a table"
 	case *mcpServers:
 		return "a list of tables"
-	case *int:
+	case *int, *int64:
 		return "an integer"
+	case *stringTable:
+		return "a table of strings"
+	case *schema:
+		return "a table"
 	case *bool:
 		return "true or false"
 	case **float64:

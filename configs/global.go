@@ -119,6 +119,31 @@ const DefaultIdleTimeout = 60
 // maxIdleTimeout is a day.
 const maxIdleTimeout = 24 * 60 * 60
 
+// fields maps every key of the format, but for prices, to the variable for its
+// value. It makes the providers.
+func (g *Global) fields(providers map[string]*Provider) map[string]any {
+	into := map[string]any{
+		"memory.store":            (*string)(&g.Memory),
+		"outcomes.require_signed": &g.Outcomes.RequireSigned,
+		"outcomes.signers":        &g.Outcomes.Signers,
+	}
+	for _, name := range ProviderNames() {
+		p := &Provider{IdleTimeout: DefaultIdleTimeout}
+		providers[name] = p
+		table := "providers." + name
+		into[table+".api_key"] = (*string)(&p.APIKey)
+		into[table+".api_key_file"] = &p.APIKeyFile
+		into[table+".api_key_command"] = &p.APIKeyCommand
+		into[table+".base_url"] = &p.BaseURL
+		into[table+".idle_timeout"] = &p.IdleTimeout
+		into[table+".max_concurrent"] = &p.MaxConcurrent
+		into[table+".requests_per_minute"] = &p.RequestsPerMinute
+		into[table+".tokens_per_minute"] = &p.TokensPerMinute
+		into[table+".respect_retry_after"] = &p.RespectRetryAfter
+	}
+	return into
+}
+
 // LoadGlobal reads a config.toml. A missing file is an empty one. Errors have
 // the type *Error.
 func LoadGlobal(file string) (Global, error) {
@@ -134,28 +159,9 @@ func LoadGlobal(file string) (Global, error) {
 	if err != nil {
 		return Global{}, err
 	}
-	into := map[string]any{
-		"memory.store":            (*string)(&g.Memory),
-		"outcomes.require_signed": &g.Outcomes.RequireSigned,
-		"outcomes.signers":        &g.Outcomes.Signers,
-	}
 	providers := map[string]*Provider{}
-	for _, name := range ProviderNames() {
-		p := &Provider{IdleTimeout: DefaultIdleTimeout}
-		providers[name] = p
-		table := "providers." + name
-		into[table+".api_key"] = (*string)(&p.APIKey)
-		into[table+".api_key_file"] = &p.APIKeyFile
-		into[table+".api_key_command"] = &p.APIKeyCommand
-		into[table+".base_url"] = &p.BaseURL
-		into[table+".idle_timeout"] = &p.IdleTimeout
-		into[table+".max_concurrent"] = &p.MaxConcurrent
-		into[table+".requests_per_minute"] = &p.RequestsPerMinute
-		into[table+".tokens_per_minute"] = &p.TokensPerMinute
-		into[table+".respect_retry_after"] = &p.RespectRetryAfter
-	}
 	var prices priceTable
-	if err := doc.decode(into, prices.fields(doc)); err != nil {
+	if err := doc.decode(g.fields(providers), prices.fields(doc)); err != nil {
 		return Global{}, err
 	}
 	var wrong *Error

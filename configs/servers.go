@@ -61,7 +61,7 @@ func mcpServer(table map[string]any) (t Toolset, wrong string) {
 	var args []string
 	var timeout int64
 	into := map[string]any{
-		"name": &t.Name, "transport": &transport, "url": &t.URL, "headers": &t.Headers, "command": &command,
+		"name": &t.Name, "transport": &transport, "url": &t.URL, "headers": (*stringTable)(&t.Headers), "command": &command,
 		"args": &args, "env": &t.Env, "allow": &t.Allow, "prefix": &t.Prefix, "trust": &t.Trust,
 		"required": &t.Required, "timeout": &timeout,
 	}
@@ -70,8 +70,8 @@ func mcpServer(table map[string]any) (t Toolset, wrong string) {
 		if !ok {
 			return t, ": " + unknownKey(slices.Sorted(maps.Keys(into)), key)
 		}
-		if kind := set(field, table[key]); kind != "" {
-			return t, fmt.Sprintf(".%s must be %s", key, kind)
+		if !set(field, table[key]) {
+			return t, fmt.Sprintf(".%s must be %s", key, typeName(field))
 		}
 	}
 	t.Timeout = time.Duration(timeout) * time.Second
@@ -81,31 +81,22 @@ func mcpServer(table map[string]any) (t Toolset, wrong string) {
 	return t, checkServer(t, transport, args)
 }
 
-// set stores a value in a field. If the value has another type, it returns the
-// description of the field's type.
-func set(field, value any) (kind string) {
-	ok := false
+// set stores a value in a field. It reports whether the value has the field's
+// type.
+func set(field, value any) (ok bool) {
 	switch f := field.(type) {
 	case *string:
 		*f, ok = value.(string)
-		kind = "a string"
 	case *bool:
 		*f, ok = value.(bool)
-		kind = "true or false"
 	case *int64:
 		*f, ok = value.(int64)
-		kind = "an integer"
 	case *[]string:
 		*f, ok = stringsOf(value)
-		kind = "a list of strings"
-	case *map[string]string:
-		ok = (*stringTable)(f).UnmarshalTOML(value) == nil
-		kind = "a table of strings"
+	case *stringTable:
+		ok = f.UnmarshalTOML(value) == nil
 	}
-	if ok {
-		return ""
-	}
-	return kind
+	return ok
 }
 
 func stringsOf(value any) (all []string, ok bool) {

@@ -113,6 +113,9 @@ func TestInvalidToolsets(t *testing.T) {
 			"kind = 'mcp'\ncommand = ['a']\nurl = 'http://b'",
 			"kind: a toolset of the kind mcp has either command or url",
 		},
+		{"kind = 'http'\nheaders = 'x'", ":2: headers: must be a table of strings"},
+		{"kind = 'http'\n[headers]\nA = 1", ":2: headers: must be a table of strings"},
+		{"kind = 'http'" + act + "parameters = 'y'", "tool.act.parameters: must be a table"},
 		{"kind = 'mcp'\nurl = 'b'", `:2: url: must be an http or https URL, got "b"`},
 		{"kind = 'mcp'\nurl = 'http://b'\nenv = ['A']", ":3: env: is for a server that is started with command"},
 		{
