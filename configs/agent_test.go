@@ -317,6 +317,14 @@ func TestLoadRefuses(t *testing.T) {
 			"a.toml:4: sub_agents_config.timeout must be non-negative",
 		},
 		{
+			"long timeout", ok + "[sub_agents_config]\ntimeout = 9999999999\n",
+			"a.toml:4: sub_agents_config.timeout cannot exceed 315360000",
+		},
+		{
+			"long call of a tool", ok + "tools = [\"run_command\"]\n[tool.run_command]\ntimeout = \"2562047h\"\n",
+			"a.toml:5: tool.run_command.timeout cannot exceed 87600h0m0s, got 2562047h0m0s",
+		},
+		{
 			"sub-agent", ok + "sub_agents = [\"b\", \"\"]\n",
 			`a.toml:3: sub_agents: agent name ""` + malformed,
 		},

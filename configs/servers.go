@@ -74,6 +74,9 @@ func mcpServer(table map[string]any) (t Toolset, wrong string) {
 			return t, fmt.Sprintf(".%s must be %s", key, typeName(field))
 		}
 	}
+	if timeout < 0 || timeout > int64(maxSeconds) {
+		return t, fmt.Sprintf(".timeout must be between 0 and %d", maxSeconds)
+	}
 	t.Timeout = time.Duration(timeout) * time.Second
 	if command != "" {
 		t.Command = append([]string{command}, args...)
@@ -124,8 +127,6 @@ func checkServer(t Toolset, transport string, args []string) string {
 		return ".command is required"
 	case transport == "streamable-http" && t.URL == "":
 		return ".url is required"
-	case t.Timeout < 0:
-		return ".timeout must not be negative"
 	}
 	if err := t.check(); err != nil {
 		return "." + strings.TrimPrefix(err.Key, ".") + ": " + err.Message

@@ -72,6 +72,8 @@ func TestInvalidServers(t *testing.T) {
 		{"{name = 'a', url = 'b'}", `[0].url: must be an http or https URL, got "b"`},
 		{"{name = 'a', url = 3}", "[0].url must be a string"},
 		{"{name = 'a', headers = {A = 1}}", "[0].headers must be a table of strings"},
+		{"{name = 'a', url = 'https://b', timeout = -1}", "[0].timeout must be between 0 and 315360000"},
+		{"{name = 'a', url = 'https://b', timeout = 9999999999}", "[0].timeout must be between 0 and 315360000"},
 		{"{name = 'a', timeout = '5s'}", "[0].timeout must be an integer"},
 		{"{name = 'a', urls = ''}", `[0]: unknown key; did you mean "url"?`},
 		{"{name = 'a', command = 'b', env = ['NATS_URL']}", "[0].env: NATS_URL leads to the bus: no tool gets it"},

@@ -151,5 +151,5 @@ func checkToolConfig(table string, c ToolConfig) *Error {
 	case !slices.Contains([]OnUnknown{"", UnknownTell, UnknownAsk, UnknownAgain, UnknownFail}, c.OnUnknown):
 		return invalid(table+".on_unknown", table+".on_unknown must be one of: tell, ask, again, fail")
 	}
-	return checkPositive(table+".timeout", c.Timeout)
+	return checkTimeout(table+".timeout", c.Timeout)
 }

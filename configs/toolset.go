@@ -275,7 +275,7 @@ func (t *Toolset) check() *Error {
 	}
 	if err := cmp.Or(
 		t.checkKind(), checkGlobs("allow", t.Allow), checkPrefix(t.Prefix), checkSandbox("sandbox", t.Sandbox),
-		checkEnv(t.Env), checkPositive("timeout", t.Timeout),
+		checkEnv(t.Env), checkTimeout("timeout", t.Timeout),
 	); err != nil {
 		return err
 	}
@@ -379,9 +379,13 @@ func checkEnv(names []string) *Error {
 	return nil
 }
 
-func checkPositive(key string, d time.Duration) *Error {
-	if d < 0 {
+// checkTimeout checks the bounds of a timeout. 0 is none.
+func checkTimeout(key string, d time.Duration) *Error {
+	switch {
+	case d < 0:
 		return invalid(key, fmt.Sprintf("%s must not be negative, got %v", key, d))
+	case d > subjects.MaxTimeout:
+		return invalid(key, fmt.Sprintf("%s cannot exceed %v, got %v", key, subjects.MaxTimeout, d))
 	}
 	return nil
 }

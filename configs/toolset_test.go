@@ -113,6 +113,10 @@ func TestInvalidToolsets(t *testing.T) {
 			"kind = 'mcp'\ncommand = ['a']\nurl = 'http://b'",
 			"kind: a toolset of the kind mcp has either command or url",
 		},
+		{
+			"kind = 'mcp'\nurl = 'http://b'\ntimeout = 9000000000",
+			":3: timeout cannot exceed 87600h0m0s, got 2500000h0m0s",
+		},
 		{"kind = 'http'\nheaders = 'x'", ":2: headers: must be a table of strings"},
 		{"kind = 'http'\n[headers]\nA = 1", ":2: headers: must be a table of strings"},
 		{"kind = 'http'" + act + "parameters = 'y'", "tool.act.parameters: must be a table"},

@@ -83,9 +83,9 @@ func checkNumbers(a Agent) *Error {
 		key          string
 		value, limit int
 	}{
-		{"timeout", a.Timeout, int(subjects.MaxTimeout / time.Second)},
+		{"timeout", a.Timeout, maxSeconds},
 		{"sub_agents_config.max_depth", a.SubAgentsConf.MaxDepth, maxDepth},
-		{"sub_agents_config.timeout", a.SubAgentsConf.Timeout, math.MaxInt},
+		{"sub_agents_config.timeout", a.SubAgentsConf.Timeout, maxSeconds},
 		{"delegation.max_batch", a.Delegation.MaxBatch, maxBatch},
 		{"delegation.max_turns", a.Delegation.MaxTurns, maxTurns},
 		{"params.max_tokens", a.Params.MaxTokens, math.MaxInt},
@@ -104,6 +104,9 @@ func checkNumbers(a Agent) *Error {
 	}
 	return nil
 }
+
+// maxSeconds bounds times in seconds.
+const maxSeconds = int(subjects.MaxTimeout / time.Second)
 
 func checkNumber(key string, value, limit int) *Error {
 	switch {
