@@ -3,6 +3,7 @@ package wire
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -33,15 +34,27 @@ func (e *Endpoint) unreachable(ctx context.Context, err error, size int64) error
 		return e.fail(provider.Server, 0, "connection refused: "+e.refusedHint+" (expected at "+e.base+")", err)
 	}
 	message := "cannot reach " + e.base + ": " + err.Error()
-	if size > largeRequest {
-		const hint = "; the request has %.1f MB, which may be more than it takes: shorten the task"
+	if size > largeRequest && !isUnconnected(err) {
+		const hint = "; the request has %.1f MB, which may be more than the server takes: shorten the task"
 		message += fmt.Sprintf(hint, float64(size)/1e6)
 	}
 	return e.fail(networkCategory(err), 0, message, err)
 }
 
-// isConnRefused reports that no server listens at the host. A proxy that
-// refuses the connection does not count.
+// isUnconnected reports whether an exchange failed before the request was sent:
+// the host was not found, did not accept a connection, or has no certificate
+// that this machine trusts. So the request was not too large for it.
+func isUnconnected(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && (op.Op == "dial" || op.Op == "proxyconnect")
+}
+
+// isConnRefused reports whether the host itself has refused the connection,
+// since no server listens at its port. It returns false if a proxy has refused
+// it.
 func isConnRefused(err error) bool {
 	const windows = syscall.Errno(10061) // WSAECONNREFUSED
 	op, ok := errors.AsType[*net.OpError](err)

@@ -3,8 +3,11 @@ package wire
 import (
 	"errors"
 	"io"
+	"log"
 	"math"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -134,6 +137,45 @@ func TestNetworkTimeoutIsATimeout(t *testing.T) {
 		}
 		if want := "cannot reach http://host: " + cause.Error(); ok && e.Message != want {
 			t.Errorf("message %q, want %q", e.Message, want)
+		}
+	}
+}
+
+// TestLargeRequestHint: the error of a large request says that it may be too
+// large if the server has closed the connection. It does not say so if there
+// was no connection.
+func TestLargeRequestHint(t *testing.T) {
+	t.Parallel()
+	closing := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic(http.ErrAbortHandler)
+	}))
+	defer closing.Close()
+	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	untrusted.StartTLS()
+	defer untrusted.Close()
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	proxy, err := url.Parse(closed.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	throughProxy := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy)}}
+	for _, tt := range []struct {
+		what, base string
+		http       *http.Client
+		hint       bool
+	}{
+		{"the server closes", closing.URL, nil, true},
+		{"no server", closed.URL, nil, false},
+		{"no host", "http://nosuch.invalid", nil, false},
+		{"no proxy", "http://nosuch.invalid", throughProxy, false},
+		{"a certificate that is not trusted", untrusted.URL, nil, false},
+	} {
+		cfg := Config{Base: tt.base, KeyOptional: true, HTTP: tt.http}
+		_, err := New(cfg).Post(t.Context(), strings.Repeat("x", 2<<20), nil)
+		if err == nil || strings.Contains(err.Error(), "shorten") != tt.hint {
+			t.Errorf("%s: got %v, want a hint: %t", tt.what, err, tt.hint)
 		}
 	}
 }
