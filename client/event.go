@@ -89,6 +89,8 @@ type Event struct {
 	// Deadline is the deadline of the run, for Called. It is zero if the
 	// call has no readable deadline.
 	Deadline time.Time
+	// due is the deadline as the call names it.
+	due due
 	// Traceparent is the W3C trace context of the submitter, for Called.
 	// It is not checked.
 	Traceparent string

@@ -33,10 +33,13 @@ const (
 // and may be lost; they can be older than the state. Malformed mail, approvals,
 // settlements and log entries have no event. The errors are those of Wait.
 func (c *Client) Follow(ctx context.Context, tree subjects.Tree, fn func(Event)) error {
-	return c.follow(ctx, tree, fn, func(t *tail) bool { return t.ended })
+	return c.follow(ctx, tree, fn, func(t *tail) (bool, error) { return t.ended, nil })
 }
 
-func (c *Client) follow(ctx context.Context, tree subjects.Tree, fn func(Event), done func(*tail) bool) error {
+// follow is Follow until done reports true. It calls done after each read.
+func (c *Client) follow(
+	ctx context.Context, tree subjects.Tree, fn func(Event), done func(*tail) (bool, error),
+) error {
 	f, err := c.find(ctx, tree)
 	if err != nil {
 		return err
@@ -54,7 +57,10 @@ func (c *Client) follow(ctx context.Context, tree subjects.Tree, fn func(Event),
 		return err
 	}
 	for {
-		if err := t.read(ctx); err != nil || done(t) {
+		if err := t.read(ctx); err != nil {
+			return err
+		}
+		if over, err := done(t); err != nil || over {
 			return err
 		}
 		if !t.ended {
@@ -177,6 +183,7 @@ func (t *tail) apply(ctx context.Context, m bus.Stored, later []bus.Stored) erro
 			if err == nil {
 				e.Deadline = deadline.Add(meta.Shift)
 			}
+			e.due = newDue(m, deadline)
 		}
 		t.fn(e)
 	}

@@ -29,12 +29,38 @@ type missing struct {
 	next     time.Time
 	interval time.Duration
 
-	// from is the message that gives the tree its deadline: the root's call,
-	// or the submission. The deadline is a time of the clock of that
-	// message's stream. It is zero if it is not known.
-	from     bus.Stored
-	clock    *bus.Clock
-	deadline time.Time
+	// due is the deadline of the tree, by the root's call or by the
+	// submission. Clock is that of the message's stream.
+	due   due
+	clock *bus.Clock
+}
+
+// due is the deadline that a message names, a time of the message's stream.
+type due struct {
+	// from is the message without its body.
+	from bus.Stored
+	// at is zero if the deadline is not known.
+	at time.Time
+}
+
+// newDue makes a due of a message and the deadline that it names.
+func newDue(from bus.Stored, deadline time.Time) due {
+	from.Body = nil
+	return due{from, deadline}
+}
+
+// end is the time at which a wait ends, on the present clock of the stream.
+func (d due) end(clock *bus.Clock) time.Time { return d.at.Add(clock.Shift(d.from) + deadlineGrace) }
+
+// passed reports whether the end of a wait has passed. It computes the end again
+// when it has learned the steps of the clock.
+func passed(ctx context.Context, c *Client, clock *bus.Clock, end func() time.Time) (bool, error) {
+	if passed, err := clock.Passed(ctx, end()); err != nil || !passed {
+		return false, err
+	}
+	// The server's clock may have been set before this process began.
+	_ = presence.LearnClockSteps(ctx, c.conn) // without workers there is nothing to learn
+	return !clock.Now().Before(end()), nil
 }
 
 // newMissing makes a missing for a wait that lasts until ctx ends.
@@ -74,7 +100,7 @@ func (m *missing) look(ctx context.Context) error {
 	if ok {
 		m.begun.Store(true)
 		deadline, _ := subjects.ParseDeadline(call.Header.Get(subjects.HeaderDeadline))
-		m.dated(call, conn.Clocks.Of(m.root), deadline)
+		m.due, m.clock = newDue(call, deadline), conn.Clocks.Of(m.root)
 		return nil
 	}
 	if !m.begun.Load() {
@@ -85,7 +111,7 @@ func (m *missing) look(ctx context.Context) error {
 		if ok {
 			timeout, err := subjects.ParseTimeout(submission.Header.Get(subjects.HeaderTimeout))
 			if err == nil {
-				m.dated(submission, conn.Clocks.Submissions(), submission.Time.Add(timeout))
+				m.due, m.clock = newDue(submission, submission.Time.Add(timeout)), conn.Clocks.Submissions()
 			}
 			return nil
 		}
@@ -103,28 +129,15 @@ func (m *missing) look(ctx context.Context) error {
 	return fmt.Errorf("%w: %s", ErrNeverTaken, m.root.Tree)
 }
 
-// dated notes a deadline that a message names.
-func (m *missing) dated(from bus.Stored, clock *bus.Clock, deadline time.Time) {
-	m.from, m.from.Body = from, nil
-	m.clock, m.deadline = clock, deadline
-}
-
 // overdue returns ErrOverdue for a tree that has no outcome deadlineGrace after
 // its deadline.
 func (m *missing) overdue(ctx context.Context) error {
-	if m.deadline.IsZero() {
+	if m.due.at.IsZero() {
 		return nil
 	}
-	if passed, err := m.clock.Passed(ctx, m.end()); err != nil || !passed {
+	over, err := passed(ctx, m.c, m.clock, func() time.Time { return m.due.end(m.clock) })
+	if err != nil || !over {
 		return err
-	}
-	// The server's clock may have been set before this process began.
-	_ = presence.LearnClockSteps(ctx, m.c.conn) // without workers there is nothing to learn
-	if m.clock.Now().Before(m.end()) {
-		return nil
 	}
 	return fmt.Errorf("%w: %s", ErrOverdue, m.root.Tree)
 }
-
-// end is the time at which the wait ends, on the present clock.
-func (m *missing) end() time.Time { return m.deadline.Add(m.clock.Shift(m.from) + deadlineGrace) }

@@ -147,6 +147,10 @@ func TestOverdueAfterAStep(t *testing.T) {
 			})
 			time.Sleep(2 * time.Minute)
 		}
+		left, err := client.New(h.connect()).WaitEnded(t.Context(), tree, subjects.Root, func(client.Event) {})
+		if left != 0 || err != nil {
+			t.Errorf("%d runs abandoned, %v; want none", left, err)
+		}
 		waiting.Wait()
 	})
 }

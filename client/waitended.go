@@ -17,26 +17,23 @@ import (
 func (c *Client) WaitEnded(
 	ctx context.Context, tree subjects.Tree, top subjects.Path, fn func(Event),
 ) (abandoned int, err error) {
-	o := openRuns{deadlines: map[subjects.Path]time.Time{}, closed: map[subjects.Path]bool{}}
+	o := openRuns{calls: map[subjects.Path]due{}, closed: map[subjects.Path]bool{}}
 	err = c.follow(ctx, tree, func(e Event) {
 		o.apply(e)
 		fn(e)
-	}, func(*tail) bool {
-		var ended bool
-		abandoned, ended = o.ended(top, time.Now())
-		return ended
-	})
-	if n := o.open(top); n > 0 && errors.Is(err, ErrOverdue) {
-		// No run has a later deadline than the root.
-		return n, nil
+	}, func(t *tail) (bool, error) { return o.ended(ctx, t, top) })
+	abandoned = o.open(top)
+	if err != nil && (abandoned == 0 || !errors.Is(err, ErrOverdue)) {
+		return 0, err
 	}
-	return abandoned, err
+	// After ErrOverdue too: no run has a later deadline than the root.
+	return abandoned, nil
 }
 
 // openRuns holds the runs of a tree that were called and have no outcome.
 type openRuns struct {
-	// deadlines has the deadline of each open run.
-	deadlines map[subjects.Path]time.Time
+	// calls has the deadline of each open run.
+	calls map[subjects.Path]due
 	// closed has the runs with an outcome. A later call does not open such
 	// a run again.
 	closed map[subjects.Path]bool
@@ -47,11 +44,11 @@ func (o openRuns) apply(e Event) {
 	switch e.Kind { //nolint:exhaustive // no other event begins or ends a run
 	case Called:
 		if !o.closed[p] {
-			o.deadlines[p] = e.Deadline
+			o.calls[p] = e.due
 		}
 	case ChildEnded, TreeEnded:
 		o.closed[p] = true
-		delete(o.deadlines, p)
+		delete(o.calls, p)
 	}
 }
 
@@ -59,20 +56,26 @@ func (o openRuns) apply(e Event) {
 const deadlineGrace = 15 * time.Second
 
 // ended reports whether a run and all runs called below it have ended or are
-// past their deadline. It returns the number of the latter.
-func (o openRuns) ended(top subjects.Path, now time.Time) (abandoned int, ok bool) {
-	for p, deadline := range o.deadlines {
-		if top.Covers(p) && now.Before(deadline.Add(deadlineGrace)) {
-			return 0, false
-		}
+// past their deadline.
+func (o openRuns) ended(ctx context.Context, t *tail, top subjects.Path) (bool, error) {
+	_, called := o.calls[top]
+	if o.open(top) == 0 || !called && !o.closed[top] {
+		return o.closed[top], nil
 	}
-	_, called := o.deadlines[top]
-	return o.open(top), called || o.closed[top]
+	clock := t.c.conn.Clocks.Of(t.root)
+	return passed(ctx, t.c, clock, func() (last time.Time) {
+		for p, call := range o.calls {
+			if end := call.end(clock); top.Covers(p) && end.After(last) {
+				last = end
+			}
+		}
+		return last
+	})
 }
 
 // open returns the number of runs at or below top that have no outcome.
 func (o openRuns) open(top subjects.Path) (n int) {
-	for p := range o.deadlines {
+	for p := range o.calls {
 		if top.Covers(p) {
 			n++
 		}
