@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/axebus/axe/bus"
@@ -70,9 +71,9 @@ func lastOfEnded(ctx context.Context, c *Client, root subjects.Run) (last time.T
 	stored := map[string]bool{}
 	imported := false
 	type call struct {
-		run      subjects.Run
-		reply    string
-		deadline time.Time
+		run   subjects.Run
+		reply string
+		due   due
 	}
 	var calls []call
 	note := func(m bus.Stored) {
@@ -92,16 +93,23 @@ func lastOfEnded(ctx context.Context, c *Client, root subjects.Run) (last time.T
 		}
 		if at, err := space.Parse(m.Subject); err == nil && at.Kind.Begins() {
 			deadline, _ := subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline)) // malformed: it has passed
-			deadline = deadline.Add(clock.Shift(m) + deadlineGrace)
-			calls = append(calls, call{at.Run, m.Header.Get(subjects.HeaderReply), deadline})
+			calls = append(calls, call{at.Run, m.Header.Get(subjects.HeaderReply), newDue(m, deadline)})
 		}
 	}
 	if ended {
 		note(result)
 	}
-	for _, at := range calls {
-		if !stored[at.reply] && clock.Now().Before(at.deadline) {
-			return last, fmt.Errorf("%w: run %s has no outcome", ErrAtWork, at.run.Path)
+	open := slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return stored[c.reply] })
+	if len(open) > 0 {
+		latest := func() call {
+			return slices.MaxFunc(open, func(a, b call) int { return a.due.end(clock).Compare(b.due.end(clock)) })
+		}
+		over, err := passed(ctx, c, clock, func() time.Time { return latest().due.end(clock) })
+		if err != nil {
+			return last, err
+		}
+		if !over {
+			return last, fmt.Errorf("%w: run %s has no outcome", ErrAtWork, latest().run.Path)
 		}
 	}
 	if len(calls) == 0 && !ended && !imported {

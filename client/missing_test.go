@@ -125,7 +125,7 @@ func TestOverdue(t *testing.T) {
 
 // TestOverdueAfterAStep: the server's clock is set forward while a tree works.
 // The deadline moves with the clock, also for a client that begins to wait
-// after the step.
+// after the step, and for one that would remove the tree.
 func TestOverdueAfterAStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes its time: make walks runs it")
@@ -146,6 +146,13 @@ func TestOverdueAfterAStep(t *testing.T) {
 				}
 			})
 			time.Sleep(2 * time.Minute)
+		}
+		conn := h.connect()
+		if err := conn.Clocks.Measure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Forget(t.Context(), client.New(conn), tree); !errors.Is(err, client.ErrAtWork) {
+			t.Errorf("forget: got %v, want %v", err, client.ErrAtWork)
 		}
 		left, err := client.New(h.connect()).WaitEnded(t.Context(), tree, subjects.Root, func(client.Event) {})
 		if left != 0 || err != nil {
