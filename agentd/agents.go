@@ -34,6 +34,9 @@ type Broken struct {
 func (w *Worker) Serve(defs configs.Definitions, broken ...Broken) error {
 	defs, refused := w.cfg.Sandbox.withoutCommands(defs)
 	broken = append(broken, refused...)
+	if remark := w.cfg.Sandbox.takeRemark(); remark != nil {
+		w.log.Info("commands are held without namespaces", slog.Any(keyError, remark))
+	}
 	agents, err := byName(defs.Agents, func(a configs.Agent) string { return a.Name })
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package agentd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -19,21 +20,66 @@ import (
 type Sandbox struct {
 	off   bool
 	probe func() (sandbox.Means, error)
+
+	mu sync.Mutex
+	// probed says that means and err are those of a probe.
+	probed bool
+	means  sandbox.Means
+	err    error
+	// again is the time of the next probe; zero if the kernel has decided.
+	again time.Time
+	// remark is the reason for weaker means, until it is logged.
+	remark error
 }
 
-// probeTimeout bounds the probe of the sandbox.
-const probeTimeout = 20 * time.Second
+const (
+	// probeTimeout bounds the probe of the sandbox.
+	probeTimeout = 20 * time.Second
+	// probeInterval is the time until the next probe after one that could
+	// not be made.
+	probeInterval = time.Minute
+)
 
 // NewSandbox returns a sandbox for a worker. The program has to call MaybeExec
 // before anything else: it starts itself again to hold a command. When the
 // worker gets the first agent with commands, a probe does forbidden things. If
 // the kernel does not refuse them, the worker does not serve such agents.
 func NewSandbox() *Sandbox {
-	return &Sandbox{probe: sync.OnceValues(func() (sandbox.Means, error) {
+	return &Sandbox{probe: func() (sandbox.Means, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 		defer cancel()
 		return sandbox.Probe(ctx)
-	})}
+	}}
+}
+
+// held says how commands are held, by the last probe. What the kernel has
+// decided stays. After a probe that could not be made, it makes another one
+// once probeInterval has passed.
+func (s *Sandbox) held() (sandbox.Means, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.probed && (s.again.IsZero() || time.Now().Before(s.again)) {
+		return s.means, s.err
+	}
+	s.means, s.err = s.probe()
+	s.probed, s.again, s.remark = true, time.Time{}, s.means.NoNamespaces
+	if errors.Is(cmp.Or(s.err, s.means.NoNamespaces), sandbox.ErrUnsure) {
+		s.again = time.Now().Add(probeInterval)
+	}
+	return s.means, s.err
+}
+
+// takeRemark returns why commands are held without namespaces, once for each
+// probe.
+func (s *Sandbox) takeRemark() error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	remark := s.remark
+	s.remark = nil
+	return remark
 }
 
 // NoSandbox runs commands without a sandbox: with all rights of the worker. It
@@ -52,7 +98,7 @@ func (s *Sandbox) problem() string {
 	case s.off:
 		return ""
 	}
-	if _, err := s.probe(); err != nil {
+	if _, err := s.held(); err != nil {
 		return fmt.Sprintf("commands cannot be held in a sandbox here: %v", err)
 	}
 	return ""
@@ -65,7 +111,7 @@ func (s *Sandbox) of(c configs.Sandbox) builtin.Sandbox {
 		held.Off = s != nil
 		return held
 	}
-	means, _ := s.probe()
+	means, _ := s.held()
 	held.Namespaces = means.Namespaces
 	return held
 }

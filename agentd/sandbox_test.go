@@ -2,7 +2,10 @@ package agentd
 
 import (
 	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/axebus/axe/configs"
 	"github.com/axebus/axe/internal/sandbox"
@@ -50,6 +53,47 @@ func TestCommandsNeedASandbox(t *testing.T) {
 			if off := test.sandbox.of(agents[0].Sandbox).Off; off != (test.name == "off") {
 				t.Errorf("commands run without a sandbox: %t, want %t", off, !off)
 			}
+		})
+	}
+}
+
+// TestSandboxIsProbedAgain: what the kernel has decided stays until the worker
+// ends. After a probe that could not be made, the worker makes another one a
+// minute later. So it is if only namespaces could not be tried.
+func TestSandboxIsProbedAgain(t *testing.T) {
+	t.Parallel()
+	noTime := fmt.Errorf("%w: no time", sandbox.ErrUnsure)
+	for name, test := range map[string]struct {
+		means sandbox.Means
+		err   error
+		again bool
+	}{
+		"held":             {means: sandbox.Means{Landlock: 7, Namespaces: true}},
+		"no Landlock":      {err: errors.New("no Landlock")},
+		"no namespaces":    {means: sandbox.Means{Landlock: 7, NoNamespaces: errors.New("not permitted")}},
+		"not tried":        {err: noTime, again: true},
+		"namespaces tried": {means: sandbox.Means{Landlock: 7, NoNamespaces: noTime}, again: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				s := &Sandbox{probe: func() (sandbox.Means, error) {
+					if n++; n > 1 {
+						return sandbox.Means{Landlock: 7, Namespaces: true}, nil
+					}
+					return test.means, test.err
+				}}
+				for _, wait := range []time.Duration{0, probeInterval - time.Second, time.Second, time.Hour} {
+					time.Sleep(wait)
+					if means, err := s.held(); n == 1 && (means != test.means || !errors.Is(err, test.err)) {
+						t.Errorf("held by %+v, %v; want what the probe has found", means, err)
+					}
+				}
+				if again := n == 2; again != test.again || n > 2 {
+					t.Errorf("%d probes, want another one: %t", n, test.again)
+				}
+			})
 		})
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // Probe tries forbidden things in a sandbox, and says how programs are held. It
@@ -27,19 +30,22 @@ func Probe(ctx context.Context) (Means, error) {
 	if err := probe(ctx, Config{}); err != nil {
 		return Means{}, err
 	}
-	return Means{Landlock: abi, Namespaces: probe(ctx, Config{Namespaces: true}) == nil}, nil
+	err = probe(ctx, Config{Namespaces: true})
+	return Means{Landlock: abi, Namespaces: err == nil, NoNamespaces: err}, nil
 }
 
+// probe tries one sandbox. The error wraps ErrUnsure unless it is that of the
+// kernel.
 func probe(ctx context.Context, c Config) (err error) {
 	tmp, err := makeTemp(os.TempDir(), probePrefix)
 	if err != nil {
-		return err
+		return unsure(err)
 	}
 	defer func() { err = errors.Join(err, tmp.remove()) }()
 	dir := tmp.path
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
-		return fmt.Errorf("sandbox: open the probe's listener: %w", err)
+		return unsure(fmt.Errorf("sandbox: open the probe's listener: %w", err))
 	}
 	defer func() { err = errors.Join(err, listener.Close()) }()
 	k := &check{
@@ -49,16 +55,30 @@ func probe(ctx context.Context, c Config) (err error) {
 	c.Dir = filepath.Join(dir, "work")
 	c, err = c.prepare(k)
 	if err != nil {
-		return err
+		return unsure(err)
 	}
 	result, err := run(ctx, spec{Config: c, Argv: []string{"/"}, Check: k}, nil)
 	switch {
+	case err != nil && (ctx.Err() != nil || mayPass(err)):
+		return unsure(err)
 	case err != nil:
 		return err
+	case result.Cause != nil:
+		return unsure(fmt.Errorf("sandbox: the probe was ended: %w", result.Cause))
 	case result.Code != 0:
 		return fmt.Errorf("sandbox: the kernel did not hold it: %s", result.Output)
 	}
 	return nil
+}
+
+func unsure(err error) error { return fmt.Errorf("%w: %w", ErrUnsure, err) }
+
+// mayPass reports whether an error of run comes from a machine that is short of
+// something, and not from what its kernel allows.
+func mayPass(err error) bool {
+	return slices.ContainsFunc([]error{
+		errTemp, ErrLost, unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE,
+	}, func(short error) bool { return errors.Is(err, short) })
 }
 
 // prepare makes the files of a check.

@@ -95,7 +95,14 @@ type Config struct {
 type Means struct {
 	Landlock   int  // version
 	Namespaces bool // of processes and mounts
+	// NoNamespaces says why there are no namespaces. It may wrap ErrUnsure.
+	NoNamespaces error
 }
+
+// ErrUnsure is wrapped by an error of Probe that says nothing about the kernel:
+// Probe could not make its files, or did not end in time. Another Probe may
+// succeed.
+var ErrUnsure = errors.New("the sandbox could not be tried")
 
 // String returns such as "landlock7+seccomp+namespaces", for outcomes and logs.
 // It returns "none" where there is no sandbox.

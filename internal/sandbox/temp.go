@@ -24,6 +24,8 @@ const (
 	tempEnd     = ".d"
 )
 
+var errTemp = errors.New("make a temporary directory")
+
 // errAbandoned says that another process was about to remove the directory.
 var errAbandoned = errors.New("the directory was removed as it was made")
 
@@ -37,7 +39,7 @@ func makeTemp(base, name string) (temp, error) {
 		// Between its making and its lock, the directory looked like
 		// that of a dead process.
 		if !errors.Is(err, errAbandoned) || try == 10 {
-			return temp{}, fmt.Errorf("sandbox: make a temporary directory: %w", err)
+			return temp{}, fmt.Errorf("sandbox: %w: %w", errTemp, err)
 		}
 	}
 }
