@@ -106,15 +106,19 @@ func (ts Turns) forked(path subjects.Path) bool {
 // idle notices.
 func (s State) forkTotals() Totals {
 	var sum Totals
-	for _, f := range s.Turns.Forks() {
-		var last Mail
-		for _, m := range s.received() {
-			if m.isFrom(f.Call.To) && m.Subtree != nil && m.Seq >= last.Seq {
-				last = m
-			}
+	forks := s.Turns.Forks()
+	if len(forks) == 0 {
+		return sum
+	}
+	last := map[string]Mail{} // by its sender
+	for _, m := range s.received() {
+		if m.Subtree != nil && m.Seq >= last[m.From].Seq {
+			last[m.From] = m
 		}
-		if last.Subtree != nil {
-			sum = sum.Add(*last.Subtree)
+	}
+	for _, f := range forks {
+		if m := last[f.Call.To.String()]; m.Subtree != nil {
+			sum = sum.Add(*m.Subtree)
 		}
 	}
 	return sum

@@ -214,6 +214,37 @@ func TestTotalsOfAnotherWriter(t *testing.T) {
 	}
 }
 
+// TestTotalsOfManyForks: the totals of many forks are summed without a copy of
+// the mail for each of them. The last idle notice of each counts.
+func TestTotalsOfManyForks(t *testing.T) {
+	const forks = 200
+	agents := make([]string, forks)
+	for i := range agents {
+		agents[i] = "a"
+	}
+	forking := turnOf(2, 1, 1, agents...)
+	s := run.State{}
+	events := []run.Event{called(), forking}
+	for i := range agents {
+		path := subjects.Root.Child(1, i)
+		forking.Entry.Calls[i].Op, forking.Entry.Calls[i].To = run.OpFork, path
+		for n, runs := range []int{5, 2} {
+			seq := uint64(3 + 2*i + n)
+			events = append(events, run.Mailed{Meta: run.Meta{Seq: seq, Time: clock(4)}, Mail: run.Mail{
+				Key: fmt.Sprintf("%s-idle%d", path, n+1), From: path.String(), Idle: true, Seen: 9,
+				Subtree: &run.Totals{Runs: runs},
+			}})
+		}
+	}
+	s = apply(t, s, events...)
+	if got, want := s.Subtree().Runs, 1+2*forks; got != want {
+		t.Errorf("%d runs, want %d", got, want)
+	}
+	if allocs := testing.AllocsPerRun(1, func() { s.Subtree() }); allocs > forks/2 {
+		t.Errorf("%.0f allocations for %d forks, want fewer than one for two forks", allocs, forks)
+	}
+}
+
 // TestStart: the first turn on the log has the settings of the run.
 func TestStart(t *testing.T) {
 	s := apply(t, run.State{}, called())
