@@ -16,8 +16,9 @@ type recent[K comparable, V any] struct {
 	max   int
 	young generation[K, V]
 	old   generation[K, V]
-	// period is the age of a generation. A value stays for one period at
-	// least, unless others need the room, and for two at most.
+	// period is the time after which the young generation becomes the old
+	// one. So a value stays for one period at least, unless others need the
+	// room, and for two at most.
 	period time.Duration
 	// aging runs while there is a value; nil before the first.
 	aging *time.Timer
@@ -43,6 +44,11 @@ func newRecent[K comparable, V any](limit int, period time.Duration) recent[K, V
 func (c *recent[K, V]) take(key K) (v V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.remove(key)
+}
+
+// remove is take for a caller that holds the lock.
+func (c *recent[K, V]) remove(key K) (v V, ok bool) {
 	if v, ok = c.young.take(key); !ok {
 		v, ok = c.old.take(key)
 	}
@@ -58,15 +64,15 @@ func (g *generation[K, V]) take(key K) (V, bool) {
 	return v.value, ok
 }
 
-// put keeps a value of so many bytes. It drops a value that needs more than
-// half of the room.
+// put keeps a value of so many bytes in place of an earlier one of its key. It
+// drops a value that needs more than half of the room.
 func (c *recent[K, V]) put(key K, v V, size int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.remove(key)
 	if size > c.max/2 {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.young.take(key)
 	if c.young.size+size > c.max/2 {
 		c.nextGeneration()
 	}
