@@ -108,21 +108,20 @@ type Config struct {
 	// takes submissions. With nil nothing is called.
 	Serving func()
 
-	// Answers are the answers of models that the process remembers. A
-	// worker that follows another one in the same process gets those of
-	// that one. The default is a new memory.
+	// Answers are the answers of models that the process remembers. Two
+	// workers that run one after the other in a process share one memory.
+	// The default is a new one.
 	Answers *Answers
 
 	// Log receives the worker's log messages. With nil they are discarded.
 	Log *slog.Logger
 
-	// Metrics counts the worker's work. With nil nothing is counted. A
-	// worker that follows another one in the same process gets those of
-	// that one.
+	// Metrics counts the worker's work. With nil nothing is counted. Two
+	// workers that run one after the other in a process share them.
 	Metrics *Metrics
 
-	// Prices are those of models. With them the message that a tree has ended
-	// has its cost.
+	// Prices are the prices of models. If they are set, the log message about
+	// the end of a tree has the tree's cost.
 	Prices price.Table
 
 	// TreeLog receives the messages about trees and their runs. The default

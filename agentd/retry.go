@@ -88,7 +88,7 @@ func beyondDeadline(err error, delay time.Duration) error {
 		return err
 	}
 	return fmt.Errorf("%w (the next attempt would be in %v, after the run's deadline)",
-		err, delay.Round(100*time.Millisecond))
+		err, delay.Round(time.Millisecond))
 }
 
 // retrying returns the progress of a run that pauses before another attempt.

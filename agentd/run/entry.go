@@ -458,9 +458,10 @@ func DecodeEntry(b []byte) (Entry, error) {
 	return e, nil
 }
 
-// Counts reports whether an outcome up to Seen counts, by the first entry of
-// which the writer had read it. Known is false if that entry does not say: it
-// has no room for all refused ones.
+// Counts reports whether the outcome with a sequence counts. The entry is the
+// first one of which the writer had read that outcome: the first one with a
+// Seen of seq or more. Known is false if Refused is full, and does not have the
+// outcome: then the entry does not say.
 func (e Entry) Counts(seq uint64) (counts, known bool) {
 	if slices.Contains(e.Refused, seq) {
 		return false, true

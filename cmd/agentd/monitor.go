@@ -67,8 +67,8 @@ func (m *monitor) check() (err error) {
 	return nil
 }
 
-// listen listens at the address, and says so on standard error. The metrics have
-// a cost if there are prices.
+// listen opens the address, makes the metrics, and prints their URL on standard
+// error. The metrics have the cost of models if there are prices.
 func (m *monitor) listen(ctx context.Context, prices price.Table) (err error) {
 	m.listener, err = httpguard.Listen(ctx, m.address, m.tokens)
 	if errors.Is(err, httpguard.ErrNotLocal) {
@@ -98,8 +98,9 @@ func (m *monitor) serve(state *lifecycle, works func(), log *slog.Logger) (end f
 	}
 }
 
-// handler makes the handler of all requests. A probe of an orchestrator has no
-// token, and is told no more than a word.
+// handler makes the handler of all requests. /metrics needs a token if there
+// are any. /healthz and /readyz need none, since the probes of an orchestrator
+// have none. Their answers have a few words, and nothing of the worker's work.
 func (m *monitor) handler(state *lifecycle, works func(), log *slog.Logger) http.Handler {
 	guard := httpguard.Guard{Realm: name, Tokens: m.tokens}
 	mux := http.NewServeMux()
@@ -124,8 +125,9 @@ func answer(w http.ResponseWriter, problem string) {
 	_, _ = fmt.Fprintln(w, "ok") // the client is gone
 }
 
-// locked reports a worker that does not return from works. One check is made at
-// a time: that of a worker which has locked itself up never ends.
+// locked returns a problem if works does not return before ctx ends. It makes
+// one call of works at a time, for all probes: in a worker that has locked
+// itself up, a call never returns.
 func locked(ctx context.Context, checking chan struct{}, works func()) (problem string) {
 	const lockedUp = "the worker has locked itself up"
 	select {

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	listLong = `List the agents of a directory. With --server or --context, list the agents that
-the workers on the bus have announced, and the workers that serve each of them.
+	listLong = `List the agents of a directory. A directory that does not exist has no agents.
+With --server or --context, list the agents that the workers on the bus have
+announced, and the workers that serve each of them.
 
 An agent without a worker is listed with the workers that served it in the last
 day. If no worker of axe has served it, a program of another kind may do it.
