@@ -123,7 +123,7 @@ func TestLeaderIsAsked(t *testing.T) {
 					}
 					m, ok, err := history.New(c).FirstAt(t.Context(), subject)
 					if err != nil || !ok || m.Seq != seq {
-						t.Fatalf("message %d was stored, and server %d finds %t, message %d (%v)", seq, at, ok, m.Seq, err)
+						t.Fatalf("message %d was stored, and server %d finds message %d (%v)", seq, at, m.Seq, err)
 					}
 				}
 			}

@@ -52,8 +52,8 @@ func newDue(from bus.Stored, deadline time.Time) due {
 // end is the time at which a wait ends, on the present clock of the stream.
 func (d due) end(clock *bus.Clock) time.Time { return d.at.Add(clock.Shift(d.from) + deadlineGrace) }
 
-// passed reports whether the end of a wait has passed. It computes the end again
-// when it has learned the steps of the clock.
+// passed reports whether the end of a wait has passed. It asks for the end a
+// second time when it has learned the steps of the clock.
 func passed(ctx context.Context, c *Client, clock *bus.Clock, end func() time.Time) (bool, error) {
 	if passed, err := clock.Passed(ctx, end()); err != nil || !passed {
 		return false, err

@@ -61,8 +61,8 @@ func mcpServer(table map[string]any) (t Toolset, wrong string) {
 	var args []string
 	var timeout int64
 	into := map[string]any{
-		"name": &t.Name, "transport": &transport, "url": &t.URL, "headers": (*stringTable)(&t.Headers), "command": &command,
-		"args": &args, "env": &t.Env, "allow": &t.Allow, "prefix": &t.Prefix, "trust": &t.Trust,
+		"name": &t.Name, "transport": &transport, "url": &t.URL, "headers": (*stringTable)(&t.Headers),
+		"command": &command, "args": &args, "env": &t.Env, "allow": &t.Allow, "prefix": &t.Prefix, "trust": &t.Trust,
 		"required": &t.Required, "timeout": &timeout,
 	}
 	for _, key := range slices.Sorted(maps.Keys(table)) {

@@ -11,8 +11,8 @@ import (
 	"github.com/axebus/axe/bus/auth"
 )
 
-// TestAddKeepsPermissions: the server that reads the file of tenants can read it
-// after a tenant was added, though another user has added it.
+// TestAddKeepsPermissions: a server can read the file of tenants after another
+// user has added a tenant, as before.
 func TestAddKeepsPermissions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "auth")
 	if err := auth.Make(config(dir)); err != nil {

@@ -151,9 +151,9 @@ func (r Reader) outcomesOf(of subjects.Run) counting {
 	return func(ctx context.Context, m bus.Stored) (bool, error) { return r.Counts(ctx, of, m) }
 }
 
-// lookFor reads the first message that a filter matches and that counts. Seen is
-// the sequence of the last message or answer of the server that it has looked
-// at, 0 for none.
+// lookFor reads the first message that a filter matches and that counts. Seen
+// is the sequence of the last message or answer of the server that it has
+// looked at, 0 for none.
 func (r Reader) lookFor(
 	ctx context.Context, filter string, counts counting,
 ) (m bus.Stored, ok bool, seen uint64, err error) {

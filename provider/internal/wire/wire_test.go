@@ -3,7 +3,7 @@ package wire
 import (
 	"errors"
 	"io"
-	"log"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -151,7 +151,7 @@ func TestLargeRequestHint(t *testing.T) {
 	}))
 	defer closing.Close()
 	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
-	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	untrusted.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	untrusted.StartTLS()
 	defer untrusted.Close()
 	closed := httptest.NewServer(nil)
