@@ -112,6 +112,10 @@ type reading struct {
 // stream now.
 type Step struct {
 	Stream string `json:"stream"`
+	// Created is the time at which the stream was made. The sequences are
+	// those of that stream, and not of a later one of the same name. It is
+	// zero in a step that an older version has measured.
+	Created time.Time `json:"created,omitzero"`
 	// Before is a sequence of the stream: that message and all earlier ones
 	// were stored before the step.
 	Before uint64 `json:"before"`
@@ -246,7 +250,8 @@ func (cs *Clocks) Steps() []Step {
 
 // Learn takes over the steps that another process has measured. It leaves out
 // those that are known already: two processes measure one step at different
-// moments.
+// moments. It also leaves out the steps of a stream that was removed and made
+// again since.
 func (cs *Clocks) Learn(steps []Step) {
 	for _, s := range steps {
 		cs.clock(s.Stream).learn(s)
@@ -256,7 +261,8 @@ func (cs *Clocks) Learn(steps []Step) {
 func (c *Clock) learn(s Step) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.Before > s.After || slices.ContainsFunc(c.steps, s.same) {
+	unknown := c.created.IsZero() || s.Created.IsZero()
+	if !unknown && !s.Created.Equal(c.created) || s.Before > s.After || slices.ContainsFunc(c.steps, s.same) {
 		return
 	}
 	c.addStep(s)
@@ -481,11 +487,7 @@ func (c *Clock) read(sent time.Time, info *jetstream.StreamInfo) {
 		return
 	}
 	c.measured = now
-	if !c.created.IsZero() && !c.created.Equal(info.Created) {
-		c.steps = nil
-		old.last = 0
-	}
-	c.created = info.Created
+	c.madeAt(info.Created, &old)
 	expected := old.expected(now, r.suspended)
 	slack := now.Sub(old.at) / drift
 	by := r.server.Sub(expected)
@@ -495,7 +497,7 @@ func (c *Clock) read(sent time.Time, info *jetstream.StreamInfo) {
 	case by.Abs() > leastStep+r.bound+old.bound+slack:
 		c.reading = r
 		c.step(Step{
-			Stream: c.stream, Before: old.last, After: max(old.last, r.last), From: old.server, To: r.server,
+			Stream: c.stream, Created: c.created, Before: old.last, After: max(old.last, r.last), From: old.server, To: r.server,
 			By: by.Round(time.Millisecond),
 		})
 	case r.bound <= old.bound+slack:
@@ -505,6 +507,21 @@ func (c *Clock) read(sent time.Time, info *jetstream.StreamInfo) {
 		c.reading.last = r.last
 		c.reading.dials = r.dials
 	}
+}
+
+// madeAt notes the time at which the stream was made. If that is news, it drops
+// the steps of an earlier stream, and the sequence of the last reading. The
+// caller holds the lock.
+func (c *Clock) madeAt(created time.Time, last *reading) {
+	was := c.created
+	if was.Equal(created) {
+		return
+	}
+	c.created = created
+	last.last = 0
+	c.steps = slices.DeleteFunc(c.steps, func(s Step) bool {
+		return !s.Created.Equal(created) && (!was.IsZero() || !s.Created.IsZero())
+	})
 }
 
 // step notes a step that this process has measured. The caller holds the lock.

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -126,6 +127,57 @@ func TestStepAfterTheStreamWasReplaced(t *testing.T) {
 		}
 		if got := clock.Shift(Stored{Seq: 1, Time: clock.Now()}); got != 0 {
 			t.Errorf("the first message of the new stream moves by %v, want 0", got)
+		}
+	})
+}
+
+// TestStepsOfARemovedStream: a stream is removed after a step of its clock, and
+// made again. A worker that starts then learns the step from an entry of the
+// time before. The messages of the new stream keep their times, whether the
+// worker has measured its clock before or does so afterwards.
+func TestStepsOfARemovedStream(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		var by atomic.Int64
+		server := serveT(t, ServerConfig{})
+		c := skewedT(t, server, &by)
+		r := rootT(t, c)
+		for range 2 {
+			if _, err := c.Write(t.Context(), Message{Subject: c.Space().Submit(r.Agent, r.Tree)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if err := c.Clocks.Measure(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			by.Store(int64(time.Hour))
+		}
+		steps := slices.DeleteFunc(c.Clocks.Steps(), func(s Step) bool { return s.Stream != "AXE_SUBMIT" })
+		if len(steps) != 1 {
+			t.Fatalf("%d steps, want 1", len(steps))
+		}
+		if err := c.js.DeleteStream(t.Context(), "AXE_SUBMIT"); err != nil {
+			t.Fatal(err)
+		}
+		for _, first := range []bool{true, false} {
+			started := skewedT(t, server, &by)
+			learn := func() { started.Clocks.Learn(steps) }
+			if !first {
+				learn()
+			}
+			if err := started.Clocks.Measure(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if first {
+				learn()
+			}
+			clock := started.Clocks.Submissions()
+			if got := clock.Shift(Stored{Seq: 1, Time: clock.Now()}); got != 0 {
+				t.Errorf("measured first %t: the first message of the new stream moves by %v, want 0", first, got)
+			}
 		}
 	})
 }
