@@ -147,6 +147,10 @@ const (
 	// leastSleep is the shortest time for which a machine counts as
 	// suspended. A shorter time is an error of the readings of its clocks.
 	leastSleep = 100 * time.Millisecond
+	// lateTimes is the time after a step for which messages may name times
+	// from before it. A worker that has read a run before the step writes
+	// the calls of the run's turn when the model has answered.
+	lateTimes = time.Hour
 	// maxSteps is the number of steps that a clock remembers.
 	maxSteps = 16
 )
@@ -402,12 +406,16 @@ func (c *Clock) Shift(m Stored) (by time.Duration) {
 
 // follows reports whether the times in a message are those from before the
 // step. A message between the two measurements counts as stored before the step
-// if its stamp is nearer to From than to To. A writer that had not noticed the
-// step wrote times from before it all the same: its own time was off from the
-// stamp by the step.
+// if its stamp is nearer to From than to To. In the first hour after the step, a
+// writer that had not noticed it wrote times from before it all the same: its
+// own time was off from the stamp by the step. Later a difference is the time
+// that the write took.
 func (s Step) follows(m Stored) bool {
 	if m.Seq <= s.Before || m.Seq <= s.After && m.Time.Sub(s.From).Abs() < m.Time.Sub(s.To).Abs() {
 		return true
+	}
+	if m.Time.Sub(s.To) > lateTimes {
+		return false
 	}
 	ms, err := strconv.ParseInt(m.Header.Get(headerWritten), 10, 64)
 	behind := m.Time.Sub(time.UnixMilli(ms))

@@ -268,7 +268,8 @@ func TestMeasureDespiteAnotherClock(t *testing.T) {
 // TestShift: a message's times move by the steps that followed it. If a message
 // lies between the two measurements of a step, its own time tells on which side
 // of the step it is. If a message was stored after the step, the time in its
-// header tells whether its writer had noticed the step.
+// header tells whether its writer had noticed the step. A day later the header
+// only tells for how long the write was tried.
 func TestShift(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for _, by := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
@@ -300,6 +301,13 @@ func TestShift(t *testing.T) {
 			if got := c.Shift(m); got != want {
 				t.Errorf("after a step of %v, a message written at %v moves by %v, want %v", by, written, got, want)
 			}
+		}
+		dayLater := noon.Add(by + 24*time.Hour)
+		slow := Stored{Seq: 30, Time: dayLater, Header: nats.Header{
+			headerWritten: {strconv.FormatInt(dayLater.Add(-3*time.Minute).UnixMilli(), 10)},
+		}}
+		if got := c.Shift(slow); got != time.Hour {
+			t.Errorf("a day after a step of %v, a slow write moves by %v, want 1h", by, got)
 		}
 	}
 }
