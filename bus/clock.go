@@ -277,6 +277,13 @@ func (s Step) same(o Step) bool {
 	return s.Before <= o.After && o.Before <= s.After && (s.By < 0) == (o.By < 0)
 }
 
+// meets reports whether the times in which two steps happened overlap, by the
+// clock from before each. Two steps that follow one another on a stream without
+// new messages do not meet.
+func (s Step) meets(o Step) bool {
+	return !s.From.After(o.To.Add(leastStep-o.By)) && !o.From.After(s.To.Add(leastStep-s.By))
+}
+
 // addStep adds a step in the order of the stream. The caller holds the lock.
 func (c *Clock) addStep(s Step) {
 	c.stepped += s.By
@@ -532,9 +539,13 @@ func (c *Clock) madeAt(created time.Time, last *reading) {
 	})
 }
 
-// step notes a step that this process has measured. The caller holds the lock.
+// step notes a step that this process has measured. It may have learned of the
+// step before. The caller holds the lock.
 func (c *Clock) step(s Step) {
-	c.addStep(s)
+	learned := func(o Step) bool { return s.same(o) && s.meets(o) }
+	if !slices.ContainsFunc(c.steps, learned) {
+		c.addStep(s)
+	}
 	c.clocks.mu.Lock()
 	c.clocks.untold = append(c.clocks.untold, s)
 	c.clocks.mu.Unlock()

@@ -182,6 +182,45 @@ func TestStepsOfARemovedStream(t *testing.T) {
 	})
 }
 
+// TestStepLearnedAndMeasured: a connection learns a step of a clock that it has
+// not measured yet, and measures it then. The step counts once, and Keep passes
+// it on. Another step of the same length, without a message between, counts.
+func TestStepLearnedAndMeasured(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		for _, step := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
+			var by, otherBy atomic.Int64
+			server := serveT(t, ServerConfig{})
+			c, other := skewedT(t, server, &by), skewedT(t, server, &otherBy)
+			measure := func(c *Conn) {
+				t.Helper()
+				if err := c.Clocks.Measure(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			measure(c)
+			measure(other)
+			time.Sleep(time.Second)
+			otherBy.Store(int64(step))
+			measure(other)
+			c.Clocks.Learn(other.Clocks.Steps())
+			by.Store(int64(step))
+			for n := range time.Duration(2) {
+				time.Sleep(time.Second)
+				measure(c)
+				if got := c.Clocks.Submissions().Stepped(); got != (n+1)*step {
+					t.Errorf("the server's clock was set by %v %d times, stepped %v", step, n+1, got)
+				}
+				if got := len(c.Clocks.takeUntold()); got != len(c.Clocks.all()) {
+					t.Errorf("%d steps are passed on, want one of each of %d clocks", got, len(c.Clocks.all()))
+				}
+				by.Add(int64(step))
+			}
+		}
+	})
+}
+
 // TestRearm: Rearm moves a timer from before a step of the server's clock by
 // the step, once. It leaves a timer from after the step alone.
 func TestRearm(t *testing.T) {
