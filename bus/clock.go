@@ -61,6 +61,12 @@ func (cs *Clocks) suspended(now time.Time) time.Duration {
 	return s.suspended
 }
 
+// begin begins a reading with the time here.
+func (cs *Clocks) begin() reading {
+	now := time.Now()
+	return reading{at: now, suspended: cs.suspended(now)}
+}
+
 // Clock is the clock of a stream, as this process has measured it. Before its
 // first measurement it shows the time of another measured clock of the
 // connection or, without one, of this machine.
@@ -472,34 +478,38 @@ func (c *Clock) measure(ctx context.Context) error {
 	if done {
 		return nil
 	}
-	sent := time.Now()
-	s, err := ask(ctx, c.clocks.conn, func(ctx context.Context) (jetstream.Stream, error) {
-		sent = time.Now()
-		return c.clocks.conn.js.Stream(ctx, c.stream)
-	})
-	info, err := c.clocks.conn.Health.saw(c.stream, s, err)
-	if err != nil {
-		return err
+	for taken := false; !taken; {
+		var sent reading
+		s, err := ask(ctx, c.clocks.conn, func(ctx context.Context) (jetstream.Stream, error) {
+			sent = c.clocks.begin()
+			return c.clocks.conn.js.Stream(ctx, c.stream)
+		})
+		info, err := c.clocks.conn.Health.saw(c.stream, s, err)
+		if err != nil {
+			return err
+		}
+		taken = c.read(sent, info)
 	}
-	c.read(sent, info)
 	return nil
 }
 
 // read takes a reading from an answer to a request that was sent at a time. The
-// server answered at some time between then and now.
-func (c *Clock) read(sent time.Time, info *jetstream.StreamInfo) {
-	conn := c.clocks.conn
-	now := time.Now()
-	half := now.Sub(sent) / 2
-	r := reading{
-		at: now, suspended: c.clocks.suspended(now), server: c.clocks.stamp(info.TimeStamp).Add(half), bound: half,
-		last: info.State.LastSeq, dials: conn.inflight.dials.Load(),
+// server answered at some time between then and now. It takes none, and returns
+// false, if the machine was suspended in between: the server may have answered
+// before or after that.
+func (c *Clock) read(sent reading, info *jetstream.StreamInfo) (taken bool) {
+	r := c.clocks.begin()
+	if r.suspended-sent.suspended > leastSleep {
+		return false
 	}
+	now, half := r.at, r.at.Sub(sent.at)/2
+	r.server, r.bound = c.clocks.stamp(info.TimeStamp).Add(half), half
+	r.last, r.dials = info.State.LastSeq, c.clocks.conn.inflight.dials.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.reading
 	if info.TimeStamp.IsZero() || old.at.After(now) {
-		return
+		return true
 	}
 	c.measured = now
 	c.madeAt(info.Created, &old)
@@ -522,6 +532,7 @@ func (c *Clock) read(sent time.Time, info *jetstream.StreamInfo) {
 		c.reading.last = r.last
 		c.reading.dials = r.dials
 	}
+	return true
 }
 
 // madeAt notes the time at which the stream was made. If that is news, it drops

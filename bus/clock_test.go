@@ -304,6 +304,54 @@ func TestMeasureDespiteAnotherClock(t *testing.T) {
 	})
 }
 
+// TestSuspendedDuringAMeasurement: the machine is suspended between a request
+// for the time and its answer. The answer gives no reading: it would look as if
+// the server's clock had been set. The clock is measured again.
+func TestSuspendedDuringAMeasurement(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		var by atomic.Int64
+		var asked func(Exchange)
+		c, err := Open(t.Context(), Config{
+			Dial:       Dial{Server: serveT(t, ServerConfig{})},
+			Observe:    func(x Exchange) { asked(x) },
+			ServerTime: func(at time.Time) time.Time { return at.Add(time.Duration(by.Load())) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		asked = func(Exchange) {}
+		if err := c.Provision(t.Context(), Provision{}); err != nil {
+			t.Fatal(err)
+		}
+		clock := c.Clocks.Submissions()
+		if err := clock.measure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		var requests int
+		asked = func(Exchange) {
+			if requests++; requests == 1 {
+				// The server has answered, and the machine sleeps.
+				c.Clocks.sleep.Store(&sleep{suspended: time.Minute})
+			} else {
+				by.Store(int64(time.Minute)) // it has gone on meanwhile
+			}
+		}
+		if err := clock.measure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := clock.Stepped(); got != 0 || requests != 2 {
+			t.Errorf("the server's clock was set by %v, in %d requests; want 0, in 2", got, requests)
+		}
+		if got := time.Until(clock.Now()); (got - time.Minute).Abs() > time.Millisecond {
+			t.Errorf("the clock is ahead by %v, want 1m", got)
+		}
+	})
+}
+
 // TestShift: a message's times move by the steps that followed it. If a message
 // lies between the two measurements of a step, its own time tells on which side
 // of the step it is. If a message was stored after the step, the time in its

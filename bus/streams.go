@@ -86,9 +86,9 @@ func (c *Conn) Provisioned(ctx context.Context) error {
 // asks the workers, and reads through them from then on.
 func (c *Conn) firstStream(ctx context.Context, mayRestrict bool) (jetstream.StreamConfig, error) {
 	name := c.cfg.Space.Stream(0).Name
-	var sent time.Time
+	var sent reading
 	s, err := ask(ctx, c, func(ctx context.Context) (jetstream.Stream, error) {
-		sent = time.Now()
+		sent = c.Clocks.begin()
 		if Restricted(c) {
 			return restrict(ctx, c, nil)
 		}
