@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -574,39 +575,66 @@ func (cs *Clocks) stamp(t time.Time) time.Time {
 // Rearm sets anew the timers of a step's stream that were set before a known
 // step of its clock. Each then fires at the instant for which it was set. A
 // timer that has fired meanwhile, or that another worker has set anew, is left
-// alone. A stream without runs has no timers.
+// alone. A replica that lacks the newest of the timers is asked again. A stream
+// without runs has no timers.
 func (cs *Clocks) Rearm(ctx context.Context, s Step) error {
 	if !slices.Contains(cs.conn.streams.Load().names, s.Stream) {
 		return nil // it has no timers
 	}
-	c := cs.clock(s.Stream)
 	timers := cs.conn.Space().Timers()
-	for page, err := range cs.conn.reader.pages(ctx, s.Stream, timers, 0) {
+	for seq, minSeq := uint64(0), uint64(math.MaxUint64); ; {
+		last, _, err := cs.conn.last(ctx, s.Stream, timers)
 		if err != nil {
 			return err
 		}
-		var ms []Message
-		for _, t := range page {
-			if by := c.Shift(t); by != 0 {
-				ms = append(ms, later(t, by))
-			}
-		}
-		for _, err := range cs.conn.WriteAll(ctx, ms) {
-			if _, gone := errors.AsType[*ConflictError](err); err != nil && !gone {
+		// The last timer may be removed meanwhile.
+		minSeq = min(minSeq, last.Seq)
+		for page, err := range cs.conn.reader.pages(ctx, s.Stream, timers, seq) {
+			if err != nil {
 				return err
 			}
+			if err := cs.rearm(ctx, s.Stream, page); err != nil {
+				return err
+			}
+			if len(page) > 0 {
+				seq = page[len(page)-1].Seq
+			}
+		}
+		if seq >= minSeq {
+			return nil
+		}
+		if err := pause.For(ctx, lagPoll); err != nil {
+			return err
+		}
+	}
+}
+
+// rearm sets those of some timers of a stream anew that need it.
+func (cs *Clocks) rearm(ctx context.Context, stream string, timers []Stored) error {
+	var ms []Message
+	for _, t := range timers {
+		at, ok := scheduled(t)
+		if by := cs.clock(stream).Shift(t); by != 0 && ok {
+			ms = append(ms, Message{
+				Subject: t.Subject, Body: t.Body, Fence: After(t.Subject, t.Seq),
+				Timer: Timer{At: at.Add(by), Target: t.Header.Get(headerTarget)},
+			})
+		}
+	}
+	for _, err := range cs.conn.WriteAll(ctx, ms) {
+		if _, gone := errors.AsType[*ConflictError](err); err != nil && !gone {
+			return err
 		}
 	}
 	return nil
 }
 
-// later is a stored timer, set anew to fire later by a duration.
-func later(t Stored, by time.Duration) Message {
-	at, _ := time.Parse(time.RFC3339Nano, strings.TrimPrefix(t.Header.Get(headerSchedule), "@at "))
-	return Message{
-		Subject: t.Subject, Body: t.Body, Fence: After(t.Subject, t.Seq),
-		Timer: Timer{At: at.Add(by), Target: t.Header.Get(headerTarget)},
-	}
+// scheduled returns the time for which a timer is set; ok is false for a
+// message that is no timer.
+func scheduled(t Stored) (at time.Time, ok bool) {
+	text, ok := strings.CutPrefix(t.Header.Get(headerSchedule), "@at ")
+	at, err := time.Parse(time.RFC3339Nano, text)
+	return at, ok && err == nil
 }
 
 // pretend shows the times of a message as Config.ServerTime shows them. A timer
@@ -617,8 +645,7 @@ func (cs *Clocks) pretend(s *Stored) {
 	}
 	was := s.Time
 	s.Time = cs.stamp(was)
-	schedule, ok := strings.CutPrefix(s.Header.Get(headerSchedule), "@at ")
-	if at, err := time.Parse(time.RFC3339Nano, schedule); ok && err == nil {
+	if at, ok := scheduled(*s); ok {
 		s.Header.Set(headerSchedule, "@at "+at.Add(s.Time.Sub(was)).Format(time.RFC3339Nano))
 	}
 }

@@ -1,6 +1,10 @@
 package bus
 
 import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -261,6 +265,51 @@ func TestRearm(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRearmOnReplicas: the replica that answers lacks a timer that was set
+// before the step. Rearm asks again until it has the timer. It does not wait
+// for one that was removed meanwhile.
+func TestRearmOnReplicas(t *testing.T) {
+	server := serveT(t, ServerConfig{})
+	c := openT(t, Dial{Server: server}, true)
+	r := rootT(t, c)
+	at := time.Now().Add(time.Hour).UTC()
+	seq, err := c.Write(t.Context(), Message{
+		Subject: r.Timer(1), Body: []byte("{}"), Timer: Timer{At: at, Target: r.Fired(1)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Step{
+		Stream: "AXE_RUNS", Before: seq, After: seq, From: time.Now(), To: time.Now().Add(time.Hour), By: time.Hour,
+	}
+	c.Clocks.Learn([]Step{s})
+	left := lagT(t, server, c, 0, 3)
+	if err := c.Clocks.Rearm(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	ms, err := c.ReadByScan(t.Context(), r.Timer(1), 0)
+	if err != nil || len(ms) != 1 {
+		t.Fatalf("%d timers, %v; want 1", len(ms), err)
+	}
+	if got, ok := scheduled(ms[0]); !ok || !got.Equal(at.Add(time.Hour)) {
+		t.Errorf("the timer is set to %s, want %s", got, at.Add(time.Hour))
+	}
+
+	left.Store(math.MaxInt32)
+	removed := make(chan error, 1)
+	go func() {
+		for left.Load() == math.MaxInt32 {
+			runtime.Gosched()
+		}
+		removed <- RemoveTimer(t.Context(), c, r.Timer(1))
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := errors.Join(c.Clocks.Rearm(ctx, s), <-removed); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -124,8 +123,8 @@ func checkRunning(ctx context.Context, c *Conn, sp subjects.Space, stream string
 		}
 		for _, t := range page {
 			r, turn, err := sp.ParseTimer(t.Subject)
-			at, malformed := time.Parse(time.RFC3339Nano, strings.TrimPrefix(t.Header.Get(headerSchedule), "@at "))
-			if err != nil || malformed != nil || turn != 0 || !r.Path.IsRoot() {
+			at, ok := scheduled(t)
+			if err != nil || !ok || turn != 0 || !r.Path.IsRoot() {
 				continue
 			}
 			call, ok, err := c.last(ctx, stream, r.Call())
