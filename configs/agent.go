@@ -138,14 +138,27 @@ func (a Agent) MaxDepth() int { return cmp.Or(a.SubAgentsConf.MaxDepth, DefaultM
 // Load reads one agent. Its error is an *Error, which wraps the error of the
 // file system if there is one.
 func Load(file string) (Agent, error) {
-	b, _, err := files.Read(file, os.O_RDONLY, maxFile)
-	if err != nil {
-		return Agent{}, &Error{File: file, Message: withoutPath(err), cause: err}
-	}
-	return parse(file, b)
+	a, _, err := load(file)
+	return a, err
 }
 
-// parse decodes an agent from a file's bytes.
+// load is Load. It also returns the agent's skill.
+func load(file string) (Agent, skill, error) {
+	b, _, err := files.Read(file, os.O_RDONLY, maxFile)
+	if err != nil {
+		return Agent{}, skill{}, &Error{File: file, Message: withoutPath(err), cause: err}
+	}
+	a, err := parse(file, b)
+	if err != nil {
+		return Agent{}, skill{}, err
+	}
+	dir := filepath.Dir(file)
+	s := newSkill(a.Skill, dir, filepath.Join(dir, ".."))
+	a.Skill = s.found
+	return a, s, nil
+}
+
+// parse decodes an agent from a file's bytes. Its skill is not looked for.
 func parse(file string, b []byte) (Agent, error) {
 	sum := sha256.Sum256(b)
 	a := Agent{
@@ -181,13 +194,12 @@ func parse(file string, b []byte) (Agent, error) {
 }
 
 // resolve makes the paths of an agent absolute or relative to the current
-// directory. In the agent's file they are relative to dir.
+// directory, except that of its skill. In the agent's file they are relative to dir.
 func resolve(a *Agent, dir string) *Error {
 	var err error
 	if a.Skill, err = expandHome(a.Skill); err != nil {
 		return invalid("skill", err.Error())
 	}
-	a.Skill = FindSkill(a.Skill, dir, filepath.Join(dir, ".."))
 	if a.Sandbox, err = a.Sandbox.expanded(); err != nil {
 		return invalid("sandbox.read", err.Error())
 	}

@@ -16,22 +16,30 @@ import (
 // behind. Its error joins one *Error for each invalid file. LoadDir returns the
 // agents of the valid files with the error.
 func LoadDir(dir string) ([]Agent, error) {
+	agents, _, err := loadDir(dir)
+	return agents, err
+}
+
+// loadDir is LoadDir. It also returns the skills of the agents that may move.
+func loadDir(dir string) (agents []Agent, skills []skill, _ error) {
 	files, err := list(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var agents []Agent
 	var errs []error
 	for _, file := range files {
-		a, err := Load(file)
+		a, s, err := load(file)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		agents = append(agents, a)
+		if len(s.places) > 1 {
+			skills = append(skills, s)
+		}
 	}
 	slices.SortFunc(agents, func(a, b Agent) int { return cmp.Compare(a.Name, b.Name) })
-	return agents, errors.Join(errs...)
+	return agents, skills, errors.Join(errs...)
 }
 
 // Definitions are the agents of a directory and the toolsets that belong to it.
@@ -45,8 +53,14 @@ type Definitions struct {
 // each toolset that has the name of an agent. LoadAll returns the valid
 // definitions with the error. A directory of toolsets need not exist.
 func LoadAll(dir string) (Definitions, error) {
-	agents, err := LoadDir(dir)
-	d := Definitions{Agents: agents}
+	d, _, err := loadAll(dir)
+	return d, err
+}
+
+// loadAll is LoadAll. It also returns the skills of the agents that may move.
+func loadAll(dir string) (d Definitions, skills []skill, _ error) {
+	agents, skills, err := loadDir(dir)
+	d.Agents = agents
 	files, listErr := listToolsets(dir)
 	errs := []error{err, listErr}
 	for _, file := range files {
@@ -63,7 +77,7 @@ func LoadAll(dir string) (Definitions, error) {
 		}
 		d.Toolsets = append(d.Toolsets, t)
 	}
-	return d, errors.Join(errs...)
+	return d, skills, errors.Join(errs...)
 }
 
 // listToolsets returns the paths of the files that hold the toolsets of a

@@ -17,12 +17,40 @@ const skillFile = "SKILL.md"
 // absolute path stays as it is, and ~ is the home directory. If no candidate
 // exists, FindSkill returns the first one, so that the error of opening it
 // names a sensible path.
-func FindSkill(path string, dirs ...string) string {
+func FindSkill(path string, dirs ...string) string { return newSkill(path, dirs...).found }
+
+// skill is a skill as FindSkill has found it.
+type skill struct {
+	// places are the candidates, in the order in which they are looked at.
+	places []string
+	found  string
+}
+
+func newSkill(path string, dirs ...string) skill {
+	places := skillPlaces(path, dirs)
+	return skill{places, firstSkill(places)}
+}
+
+// moved reports whether another candidate would be found now.
+func (s skill) moved() bool { return firstSkill(s.places) != s.found }
+
+// firstSkill returns the first candidate that exists or, if none does, the
+// first one. A single candidate is not looked at.
+func firstSkill(places []string) string {
+	i := 0
+	if len(places) > 1 {
+		i = max(0, slices.IndexFunc(places, isSkill))
+	}
+	return places[i]
+}
+
+// skillPlaces returns the candidates for a skill, at least one.
+func skillPlaces(path string, dirs []string) []string {
 	if expanded, err := expandHome(path); err == nil {
 		path = expanded
 	}
 	if path == "" || filepath.IsAbs(path) || len(dirs) == 0 {
-		return path
+		return []string{path}
 	}
 	if !strings.ContainsAny(path, `/`+string(filepath.Separator)) {
 		dirs = slices.Clip(dirs)
@@ -30,12 +58,11 @@ func FindSkill(path string, dirs ...string) string {
 			dirs = append(dirs, filepath.Join(dir, "skills"))
 		}
 	}
+	var places []string
 	for _, dir := range dirs {
-		if skill := filepath.Join(dir, path); isSkill(skill) {
-			return skill
-		}
+		places = append(places, filepath.Join(dir, path))
 	}
-	return filepath.Join(dirs[0], path)
+	return places
 }
 
 func isSkill(path string) bool {

@@ -13,8 +13,8 @@ import (
 // Watch calls changed with the result of LoadAll, at once and after each change
 // of that result. It runs until ctx ends, and returns the cause of ctx.
 //
-// Watch polls the names, sizes and times of the files at an interval of every
-// (0 stands for one second). If one poll takes long, the interval is longer, up
+// Watch polls the names, sizes and times of the files, and the places of skills,
+// at an interval of every (0 stands for one second). If one poll takes long, the interval is longer, up
 // to ten seconds: 10,000 files take 40 ms. Polling works on network file
 // systems and with the symbolic links of a ConfigMap. If Watch cannot read the
 // directory at first, it returns the error. Later it reports the error through
@@ -29,7 +29,7 @@ func Watch(ctx context.Context, dir string, every time.Duration, changed func(De
 		return err
 	}
 	took := time.Since(began)
-	defs, err := LoadAll(dir)
+	defs, skills, err := loadAll(dir)
 	changed(defs, err)
 	last := fingerprint(defs, err)
 
@@ -39,12 +39,14 @@ func Watch(ctx context.Context, dir string, every time.Duration, changed func(De
 		}
 		began := time.Now()
 		now, err := fileVersions(dir)
+		same := err == nil && slices.Equal(now, seen) && !slices.ContainsFunc(skills, skill.moved)
 		took = time.Since(began)
-		if err == nil && slices.Equal(now, seen) {
+		if same {
 			continue
 		}
 		seen = now
-		defs, err := LoadAll(dir)
+		defs, found, err := loadAll(dir)
+		skills = found
 		if s := fingerprint(defs, err); s != last {
 			last = s
 			changed(defs, err)
@@ -74,7 +76,8 @@ type fileVersion struct {
 	modified int64
 }
 
-// fileVersions returns the versions of the files that LoadAll reads.
+// fileVersions returns the versions of the files that LoadAll reads. LoadAll
+// only looks for skills and does not read them: they are left out.
 func fileVersions(dir string) ([]fileVersion, error) {
 	files, err := list(dir)
 	if err != nil {
@@ -98,11 +101,11 @@ func fileVersions(dir string) ([]fileVersion, error) {
 
 // fingerprint returns a text that differs between two results of LoadAll that
 // differ. A toolset has its name in it, an agent need not: the digest of its
-// file covers the name.
+// file covers the name, but not the place at which its skill was found.
 func fingerprint(d Definitions, err error) string {
 	var b strings.Builder
 	for _, a := range d.Agents {
-		b.WriteString(a.Digest)
+		b.WriteString(a.Digest + " " + a.Skill + "\n")
 	}
 	for _, t := range d.Toolsets {
 		b.WriteString(t.Name + t.Digest)

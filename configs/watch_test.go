@@ -15,8 +15,8 @@ import (
 )
 
 // TestWatch: Watch reports the agents and toolsets at once, and again after
-// each change of them or of the error. It reports nothing if files change and
-// the definitions do not.
+// each change of them or of the error. A skill that is found elsewhere is such a
+// change. It reports nothing if files change and the definitions do not.
 func TestWatch(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "agents")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -26,6 +26,7 @@ func TestWatch(t *testing.T) {
 	file := filepath.Join(dir, "a.toml")
 	away := dir + ".away"
 	tools := configs.ToolsetDir(dir)
+	skills := filepath.Join(dir, "..", "skills")
 	const web = `kind = "http"
 [tool.get]
 url = "https://example.com/{name}"
@@ -38,6 +39,11 @@ url = "https://example.com/{name}"
 			done <- configs.Watch(ctx, dir, 0, func(defs configs.Definitions, err error) {
 				var report strings.Builder
 				report.WriteString(strings.Join(names(defs.Agents), " "))
+				for _, a := range defs.Agents {
+					if skill, err := filepath.Rel(dir, a.Skill); err == nil && a.Skill != "" {
+						report.WriteString(" " + skill)
+					}
+				}
 				for _, t := range defs.Toolsets {
 					report.WriteString(" " + t.Name + "/")
 				}
@@ -73,6 +79,16 @@ url = "https://example.com/{name}"
 			},
 			{"renamed", func() error { return os.Rename(tools+"/b.toml", tools+"/c.toml") }, "a b c/ web/"},
 			{"no toolsets", func() error { return os.RemoveAll(tools) }, "a b"},
+			{
+				"a skill that is missing",
+				func() error { write(t, dir, "b.toml", agent("b")+"skill = \"review\"\n"); return nil },
+				"a b review",
+			},
+			{"a directory of skills", func() error { return os.Mkdir(skills, 0o700) }, ""},
+			{"the skill", func() error { write(t, skills, "review", "x"); return nil }, "a b ../skills/review"},
+			{"a nearer skill", func() error { write(t, dir, "review", "x"); return nil }, "a b review"},
+			{"no nearer skill", func() error { return os.Remove(dir + "/review") }, "a b ../skills/review"},
+			{"no skill", func() error { write(t, dir, "b.toml", agent("b")); return nil }, "a b"},
 			{"removed", func() error { return os.Remove(file) }, "b"},
 			{"gone", func() error { return os.Rename(dir, away) }, "!"},
 			{"still gone", func() error { return nil }, ""},
