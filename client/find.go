@@ -73,6 +73,16 @@ func (c *Client) lookupRoot(ctx context.Context, tree subjects.Tree) (found, err
 	return f, nil
 }
 
+// Knows looks for a tree once. It returns false if no tree is found. The server
+// that answers may lag, so a tree that has just begun may not be found.
+func Knows(ctx context.Context, c *Client, tree subjects.Tree) (bool, error) {
+	if err := c.conn.Provisioned(ctx); err != nil {
+		return false, err
+	}
+	f, err := c.lookup(ctx, tree)
+	return !f.root.Agent.IsZero(), err
+}
+
 // find looks for a tree until it finds it or lookupTimeout has passed. One
 // lookup does not prove that a tree is unknown, since the server that answers
 // may lag.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,23 +38,23 @@ new tree; axe wait ID waits for its answer.`
 	approveLong = `Carry out the whole turn that a run holds: the root of a tree or, with a PATH, a
 run below it, as axe pending lists them. The command returns when the approval
 is stored. The time limits of the turn's calls start then. It is an error if the
-run does not hold a turn (any more). Of two decisions on one turn the first
-counts.
+run does not hold a turn (any more) or, with ID@TURN, if it holds another one.
+Of two decisions on one turn the first counts.
 
 --args gives a call of a tool other arguments: a JSON object, after the number
 of the call and = if the turn has several calls of tools. The model reads them
 with the result. Calls of agents keep their tasks.`
 
 	approveExamples = `  axe pending
-  axe approve 5Rt0yAkYxJ r-1-0 --by ann
+  axe approve 5Rt0yAkYxJ@3 r-1-0 --by ann
   axe approve 5Rt0yAkYxJ --args '{"command": "make test"}'
   axe approve 5Rt0yAkYxJ --args '1={"path": "notes.md"}'`
 
 	denyLong = `Withhold the turn that a run holds: the root of a tree or, with a PATH, a run
 below it, as axe pending lists them. The run goes on and reads the reason as the
 result of each call of the turn. axe cancel ends the run instead. It is an error
-if the run does not hold a turn (any more). Of two decisions on one turn the
-first counts.`
+if the run does not hold a turn (any more) or, with ID@TURN, if it holds another
+one. Of two decisions on one turn the first counts.`
 
 	denyExamples = `  axe pending
   axe deny 5Rt0yAkYxJ r-1-0 --reason "not on a Sunday"`
@@ -127,21 +125,12 @@ func fork(
 	if task.Timeout <= 0 {
 		return made, cli.Usage("--timeout must be positive, got %s", new(cli.Seconds(task.Timeout)))
 	}
-	id, at, named := strings.Cut(args[0], "@")
-	if named {
-		if task.Turn, err = strconv.Atoi(at); err != nil || task.Turn < 1 {
-			return made, cli.Usage("turn must be a number from 1 on, as in ID@2, got %q", at)
-		}
-	}
-	t, err := cli.ParseTarget(append([]string{id}, args[1:]...)...)
-	if err != nil {
-		return made, err
-	}
 	if task.Prompt, err = cli.MessageText(ctx, name, task.Prompt, f.MaxBody()); err != nil {
 		return made, err
 	}
-	err = f.UseTarget(ctx, t, func(ses *cli.Session, t cli.Target) error {
+	err = f.UseTurn(ctx, args, func(ses *cli.Session, t cli.Target, turn int) error {
 		task.Tree, task.Path = t.Tree, t.Path
+		task.Turn = turn
 		made, err = ses.Fork(ctx, task)
 		return err
 	})
@@ -152,51 +141,50 @@ func approveCommand() *cobra.Command {
 	approval := &run.Approval{Approve: true}
 	var given []string
 	cmd := &cobra.Command{
-		Use: "approve ID [PATH]", Short: "Carry out the turn that a run holds",
+		Use: "approve ID[@TURN] [PATH]", Short: "Carry out the turn that a run holds",
 		Long: approveLong, Example: approveExamples,
 	}
 	cmd.Flags().StringArrayVar(&given, "args", nil, "other arguments of a call, as [CALL=]JSON; may be repeated")
-	return decideCommand("approved", cmd, func(
-		ctx context.Context, s *cli.Session, tree subjects.Tree, path subjects.Path,
-	) (*run.Approval, error) {
-		if len(given) == 0 {
-			return approval, nil
-		}
-		held, err := s.HeldTurn(ctx, tree, path)
-		if err != nil {
-			return nil, err
-		}
-		approval.Turn = held.Turn
-		approval.Arguments, err = cli.OtherArguments(held, given)
-		return approval, err
-	}, &approval.By)
+	return decideCommand("approved", cmd, approval, &given)
 }
 
 func denyCommand() *cobra.Command {
 	denial := &run.Approval{}
 	cmd := decideCommand("denied", &cobra.Command{
-		Use: "deny ID [PATH]", Short: "Withhold the turn that a run holds",
+		Use: "deny ID[@TURN] [PATH]", Short: "Withhold the turn that a run holds",
 		Long: denyLong, Example: denyExamples,
-	}, func(context.Context, *cli.Session, subjects.Tree, subjects.Path) (*run.Approval, error) {
-		return denial, nil
-	}, &denial.By)
+	}, denial, new([]string))
 	cmd.Flags().StringVar(&denial.Reason, "reason", "", "the reason, which the run reads")
 	return cmd
 }
 
 // decideCommand makes a command that approves or denies the turn that a run
-// holds. Decision returns the decision about the run. By gets the flag --by.
-func decideCommand(
-	done string, cmd *cobra.Command,
-	decision func(context.Context, *cli.Session, subjects.Tree, subjects.Path) (*run.Approval, error), by *string,
-) *cobra.Command {
-	cmd.Flags().StringVar(by, "by", os.Getenv("USER"), "your name, for the record")
-	decide := func(s *cli.Session, ctx context.Context, tree subjects.Tree, path subjects.Path) error {
-		approval, err := decision(ctx, s, tree, path)
-		if err != nil {
-			return err
+// holds. The approval has the other flags of the command, and gets --by. Given
+// are the values of --args. Done is the past participle of the decision.
+func decideCommand(done string, cmd *cobra.Command, approval *run.Approval, given *[]string) *cobra.Command {
+	return busCommand(func(f *cli.SessionFlags) *cobra.Command {
+		cmd.Flags().StringVar(&approval.By, "by", os.Getenv("USER"), "your name, for the record")
+		cmd.Args = cli.RunArgs
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			return f.UseTurn(cmd.Context(), args, func(ses *cli.Session, t cli.Target, turn int) error {
+				held, err := ses.HeldTurn(cmd.Context(), t.Tree, t.Path)
+				if err != nil {
+					return err
+				}
+				if turn > 0 && turn != held.Turn {
+					return fmt.Errorf("turn %d of %s: %w", turn, t, client.ErrNotHeld)
+				}
+				if approval.Arguments, err = cli.OtherArguments(held, *given); err != nil {
+					return err
+				}
+				approval.Turn = held.Turn
+				if err := ses.Decide(cmd.Context(), t.Tree, t.Path, *approval); err != nil {
+					return err
+				}
+				fmt.Fprintf(os.Stderr, "%s: turn %d of %s is %s\n", name, held.Turn, t, done)
+				return nil
+			})
 		}
-		return s.Decide(ctx, tree, path, *approval)
-	}
-	return actionCommand(done, cmd, decide)
+		return cmd
+	})
 }

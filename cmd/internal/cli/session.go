@@ -108,6 +108,49 @@ func (f *SessionFlags) UseTarget(ctx context.Context, t Target, fn func(*Session
 	})
 }
 
+// UseTurn is UseRun for a command about a turn of a run. The id may end with @
+// and the number of the turn, 0 without one. A key of --id may look like that,
+// too: it names its tree, unless there is also a tree for the part before the
+// @. That is an error.
+func (f *SessionFlags) UseTurn(
+	ctx context.Context, args []string, fn func(ses *Session, t Target, turn int) error,
+) error {
+	whole, err := ParseTarget(args...)
+	if err != nil {
+		return err
+	}
+	id, at, turn := cutTurn(whole.key)
+	if id == whole.key {
+		return f.UseTarget(ctx, whole, func(ses *Session, t Target) error { return fn(ses, t, 0) })
+	}
+	before := Target{client.TreeID(id), whole.Path, id}
+	return f.Use(ctx, func(ses *Session) error {
+		isKey, err := client.Knows(ctx, ses.Client, whole.Tree)
+		if err != nil {
+			return err
+		}
+		if turn == 0 && !isKey {
+			return Usage("turn must be a number from 1 on, as in ID@2, got %q", at)
+		}
+		named, err := ses.resolve(ctx, before)
+		if err != nil {
+			return err
+		}
+		if !isKey {
+			return before.withKey(fn(ses, named, turn))
+		}
+		both, err := client.Knows(ctx, ses.Client, named.Tree)
+		switch {
+		case err != nil:
+			return err
+		case both && turn > 0:
+			return Usage("%q is the key of tree %s, and may also be turn %d of tree %s: give an id",
+				whole.key, whole.Tree, turn, named.Tree)
+		}
+		return fn(ses, whole, 0)
+	})
+}
+
 // Target reads a tree's id, which may be shortened.
 func (s *Session) Target(ctx context.Context, id string) (Target, error) {
 	t, err := ParseTarget(id)

@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +20,7 @@ type Target struct {
 	key string
 }
 
-// RunArgs accepts the arguments ID [PATH].
+// RunArgs accepts the arguments ID [PATH]. The ID may have a turn (UseTurn).
 func RunArgs(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -39,6 +41,21 @@ func ParseTarget(args ...string) (t Target, err error) {
 		t.Path, err = subjects.ParsePath(args[1])
 	}
 	return t, err
+}
+
+// cutTurn cuts a turn off the end of an argument: id is "build" and at is "2"
+// for build@2. Turn is 0 if at is no number from 1 on. Without an @ the argument
+// is the id.
+func cutTurn(arg string) (id, at string, turn int) {
+	i := strings.LastIndexByte(arg, '@')
+	if i <= 0 {
+		return arg, "", 0
+	}
+	id, at = arg[:i], arg[i+1:]
+	if n, err := strconv.ParseUint(at, 10, 31); err == nil {
+		turn = int(n)
+	}
+	return id, at, turn
 }
 
 // String describes the run for messages. The root stands for its tree.
