@@ -163,6 +163,51 @@ func TestEntryIsStoredAgain(t *testing.T) {
 	})
 }
 
+// TestPredecessorOfTheFuture: a worker dies, the server's clock is set back, and
+// the worker is restarted. The entry says that the process that is gone began
+// later. The new process stores its entry, and takes the other one for no
+// namesake.
+func TestPredecessorOfTheFuture(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("leaf", nil)}
+		dead := h.startWorker("one", workerOptions{})
+		h.awaitReady()
+		dead.kill()
+		<-dead.ended
+		body, err := json.Marshal(presence.Entry{
+			Name: "one", Agents: []string{"leaf"}, Since: time.Now().Add(time.Hour),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.swapEntry(subjects.WorkerOf("one"), body)
+		log, lines := storyLog(slog.LevelInfo)
+		started := h.startWorker("one", workerOptions{Config: agentd.Config{Log: log}})
+		h.awaitReady()
+		time.Sleep(5 * time.Second)
+		if names := withText(lines(), "same name"); len(names) > 0 {
+			t.Errorf("log: %s", names)
+		}
+		entry := func() presence.Worker {
+			t.Helper()
+			all, err := presence.New(h.conn).Workers(h.ctx)
+			if err != nil || len(all) != 1 {
+				t.Fatalf("entries %+v, %v; want one", all, err)
+			}
+			return all[0]
+		}
+		if e := entry(); e.Since.After(time.Now()) || e.Predecessor.IsZero() {
+			t.Errorf("the entry is %+v, want that of the new process, with a predecessor", e)
+		}
+		started.stop()
+		<-started.ended
+		if e := entry(); e.Ended.IsZero() {
+			t.Error("the entry has no end after the drain")
+		}
+	})
+}
+
 // swapEntry stores a value in place of a worker's entry.
 func (h *harness) swapEntry(worker subjects.Worker, value []byte) {
 	m, _, err := h.conn.Workers().Entry(h.ctx, worker)

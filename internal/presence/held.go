@@ -113,6 +113,7 @@ func (k *Keeper) giveBackPredecessor(ctx context.Context) {
 	if own.Name == "" || !own.Ended.IsZero() || !k.Registry.workers.IsGone(ctx, own.token()) {
 		return
 	}
+	k.gonePredecessor = own.Since
 	k.giveBack(ctx, []Worker{own})
 }
 

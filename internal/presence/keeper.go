@@ -65,7 +65,10 @@ type Keeper struct {
 
 	// predecessor is Entry.Predecessor of the worker.
 	predecessor time.Time
-	namesake    bool
+	// gonePredecessor is the begin of the process with this worker's name
+	// that was gone when this one began, zero without one.
+	gonePredecessor time.Time
+	namesake        bool
 	// refreshed is the time of the last write of the entry.
 	refreshed time.Time
 	// held is the list that this worker has stored last.
@@ -131,13 +134,13 @@ func (k *Keeper) refresh(ctx context.Context, all []Worker) {
 		k.Mistaken(own.FoundBy)
 	}
 	switch {
-	case own.Since.After(entry.Since) && own.Ended.IsZero():
+	case k.isNamesake(own):
 		if !k.namesake {
 			k.namesake = true
 			k.Namesake(own)
 		}
 		return
-	case own.Since.Before(entry.Since) && own.Ended.IsZero():
+	case !own.Since.Equal(entry.Since) && own.Ended.IsZero():
 		k.predecessor = own.Seen
 	}
 	entry.Predecessor = k.predecessor
@@ -165,12 +168,19 @@ func (k *Keeper) own(ctx context.Context, all []Worker) Worker {
 	return own
 }
 
+// isNamesake reports whether the stored entry under the worker's name is that of
+// a later process that is there. A process that was found gone may seem to have
+// begun later: the server's clock was set back since.
+func (k *Keeper) isNamesake(own Worker) bool {
+	return own.Since.After(k.Entry().Since) && own.Ended.IsZero() && !own.Since.Equal(k.gonePredecessor)
+}
+
 // sayFarewell notes that the worker has ended, unless the entry is that of a
 // later process of the same name that is there.
 func (k *Keeper) sayFarewell(ctx context.Context) {
 	entry := k.Entry()
 	own := k.own(ctx, nil)
-	if own.Since.After(entry.Since) && own.Ended.IsZero() {
+	if k.isNamesake(own) {
 		return
 	}
 	entry.Ended = k.Registry.clocks.Now().UTC()
