@@ -38,6 +38,8 @@ type held struct {
 	list []bus.Held
 	// writing is the list that is being stored, nil if none is.
 	writing []bus.Held
+	// forgotten says that the stored list may be another one than list.
+	forgotten bool
 }
 
 // letGo returns the stored list, and the one that is being stored. It forgets
@@ -46,16 +48,16 @@ func (h *held) letGo() []bus.Held {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list := slices.Concat(h.list, h.writing)
-	h.list = nil
+	h.list, h.forgotten = nil, true
 	return list
 }
 
 // begin notes that a list is being stored. It returns false if the stored list
-// has the same messages.
+// is known to have the same messages.
 func (h *held) begin(now []bus.Held) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if slices.EqualFunc(now, h.list, func(a, b bus.Held) bool { return a.Ack == b.Ack }) {
+	if !h.forgotten && slices.EqualFunc(now, h.list, func(a, b bus.Held) bool { return a.Ack == b.Ack }) {
 		return false
 	}
 	h.writing = now
@@ -67,7 +69,7 @@ func (h *held) end(stored bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if stored {
-		h.list = h.writing
+		h.list, h.forgotten = h.writing, false
 	}
 	h.writing = nil
 }
