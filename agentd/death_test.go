@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -216,6 +217,75 @@ func TestManyDeaths(t *testing.T) {
 			t.Errorf("the messages of %d workers were given back within 8 s, want %d", n, dead)
 		}
 	})
+}
+
+// TestDeathBesideACrowdedWorker: a worker has more runs in hand than it names.
+// Another one dies. The messages of the dead one may be among those runs, so
+// they are not given back, except those of an agent that the crowded worker
+// does not serve.
+func TestDeathBesideACrowdedWorker(t *testing.T) {
+	t.Parallel()
+	for agent, want := range map[string]int{"leaf": 0, "other": 1} {
+		t.Run(agent, func(t *testing.T) {
+			t.Parallel()
+			withHarness(t, func(h *harness) {
+				h.agents = []configs.Agent{define("leaf", nil)}
+				log, lines := storyLog(slog.LevelInfo)
+				config := watchful
+				config.Log = log
+				h.startWorker("finder", workerOptions{Config: config})
+				h.awaitReady()
+				crowded := h.startCrowded("early", agent)
+				h.storeDead(1)
+				time.Sleep(8 * time.Second)
+				if n := len(withText(lines(), "worker found gone")); n != 1 {
+					t.Errorf("%d workers were found gone, want 1", n)
+				}
+				if n := len(withText(lines(), "given back")); n != want {
+					t.Errorf("the messages of %d workers were given back, want %d", n, want)
+				}
+				crowded()
+			})
+		})
+	}
+}
+
+// startCrowded keeps an entry of a worker that serves an agent and has one run
+// more in hand than it names. The returned function ends it.
+func (h *harness) startCrowded(name, agent string) (stop func()) {
+	var work presence.Work
+	for i := range presence.MaxInHand + 1 {
+		tree, err := subjects.ParseTree("T" + strconv.Itoa(i))
+		if err != nil {
+			h.tb.Fatal(err)
+		}
+		served, err := subjects.ParseAgent(agent)
+		if err != nil {
+			h.tb.Fatal(err)
+		}
+		work.Runs = append(work.Runs, presence.InHand{Agent: served, Tree: tree, Path: subjects.Root})
+	}
+	since := time.Now().UTC()
+	k := presence.Keeper{
+		Registry: presence.New(h.conn),
+		Entry:    func() presence.Entry { return presence.Entry{Name: name, Agents: []string{agent}, Since: since} },
+		Work:     func(string) presence.Work { return work },
+		Entered:  func() {},
+	}
+	ctx, cancel := context.WithCancel(h.ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = k.Run(ctx)
+	}()
+	h.eventually("the crowded worker has an entry", func() bool {
+		s := h.serving(agent)
+		return slices.Contains(s.Live, name)
+	})
+	return func() {
+		cancel()
+		<-ended
+	}
 }
 
 // TestDeadOfTheDay: 300 workers have died, a minute ago and earlier. A worker

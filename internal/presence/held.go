@@ -125,7 +125,7 @@ func (k *Keeper) giveBackPredecessor(ctx context.Context) {
 // A death may be noticed after a lease was over. The server has delivered the
 // message again then, and would take it from the worker that has it now: it
 // gives back a message by any of its deliveries. So a message of a run that a
-// live worker has in hand is left out.
+// live worker has in hand, or may have, is left out.
 func (k *Keeper) giveBack(ctx context.Context, gone []Worker) {
 	ctx, cancel := context.WithTimeout(ctx, giveBackTimeout)
 	defer cancel()
@@ -140,7 +140,7 @@ func (k *Keeper) giveBack(ctx context.Context, gone []Worker) {
 	if len(held) == 0 {
 		return
 	}
-	var taken map[subjects.Run]bool
+	var taken taken
 	for range maxAsked {
 		began := time.Now()
 		var err error
@@ -159,25 +159,41 @@ func (k *Keeper) giveBack(ctx context.Context, gone []Worker) {
 	}
 }
 
+// taken are the runs that live workers have in hand.
+type taken struct {
+	runs map[subjects.Run]bool
+	// crowded are the workers that have named only some of their runs.
+	crowded []Busy
+}
+
+// has reports whether a live worker has a run in hand, or may have it.
+func (t taken) has(run subjects.Run) bool {
+	serves := func(b Busy) bool { return b.Serves(run.Agent.String()) }
+	return t.runs[run] || slices.ContainsFunc(t.crowded, serves)
+}
+
 // taken returns the runs that live workers have in hand.
-func (r Registry) taken(ctx context.Context) (map[subjects.Run]bool, error) {
+func (r Registry) taken(ctx context.Context) (taken, error) {
+	t := taken{runs: map[subjects.Run]bool{}}
 	all, err := r.Recent(ctx)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
-	taken := map[subjects.Run]bool{}
 	for _, b := range r.surveyOf(all).AtWork(ctx, subjects.Tree{}) {
 		for _, h := range b.Runs {
-			taken[r.space().Run(h.Agent, h.Tree, h.Path)] = true
+			t.runs[r.space().Run(h.Agent, h.Tree, h.Path)] = true
+		}
+		if b.More > 0 {
+			t.crowded = append(t.crowded, b)
 		}
 	}
-	return taken, nil
+	return t, nil
 }
 
 // untaken returns the messages of a list of which no run is taken.
-func (r Registry) untaken(list []bus.Held, taken map[subjects.Run]bool) []bus.Held {
+func (r Registry) untaken(list []bus.Held, taken taken) []bus.Held {
 	return slices.DeleteFunc(list, func(m bus.Held) bool {
 		at, err := r.space().Parse(m.Subject)
-		return err == nil && taken[r.space().Run(at.Run.Agent, at.Run.Tree, cmp.Or(at.Run.Path, subjects.Root))]
+		return err == nil && taken.has(r.space().Run(at.Run.Agent, at.Run.Tree, cmp.Or(at.Run.Path, subjects.Root)))
 	})
 }
