@@ -2,6 +2,7 @@ package roles
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/axebus/axe/subjects"
@@ -48,21 +49,61 @@ func Allowing(s Scope, subject string) (all []Role) {
 
 // OfViolation names the roles that have the subject of a server's violation,
 // for the end of the error: "; roles that have it: observer". It is empty for
-// any other error, and for a subject that no role has.
+// any other error, and for a subject that no role has. The subject may be of a
+// bus with any prefix, partitions and domain.
 func OfViolation(err error) string {
 	_, rest, _ := strings.Cut(err.Error(), `for Publish to "`)
 	subject, _, ok := strings.Cut(rest, `"`)
-	prefix, _, _ := strings.Cut(subject, ".")
-	space, bad := subjects.NewSpace(prefix)
-	if bad != nil {
-		space = subjects.Space{} // the subject is one of NATS itself
-	}
-	var names []string
-	for _, r := range Allowing(Scope{Space: space}, subject) {
-		names = append(names, string(r))
-	}
-	if !ok || len(names) == 0 {
+	if !ok {
 		return ""
 	}
-	return "; roles that have it: " + strings.Join(names, ", ")
+	for _, s := range scopesOf(subject) {
+		var names []string
+		for _, r := range Allowing(s, subject) {
+			names = append(names, string(r))
+		}
+		if len(names) > 0 {
+			return "; roles that have it: " + strings.Join(names, ", ")
+		}
+	}
+	return ""
+}
+
+// scopesOf returns the buses to which a subject may belong. A subject of NATS
+// itself names a stream or a bucket, and with that the prefix of the bus.
+func scopesOf(subject string) (all []Scope) {
+	tokens := strings.Split(subject, ".")
+	if !strings.HasPrefix(subject, "$") {
+		for i := 1; i < len(tokens); i++ {
+			all = append(all, Scope{Space: spaceOf(strings.Join(tokens[:i], "."), tokens[i])})
+		}
+		return all
+	}
+	var domain string
+	if tokens[0] == "$JS" && len(tokens) > 2 && tokens[2] == "API" {
+		domain = tokens[1]
+	}
+	all = append(all, Scope{Domain: domain})
+	for _, name := range tokens[1:] {
+		name = strings.TrimPrefix(strings.TrimPrefix(name, "KV_"), "OBJ_")
+		parts := strings.Split(name, "_")
+		for i := 1; i < len(parts); i++ {
+			prefix := strings.ToLower(strings.Join(parts[:i], "_"))
+			all = append(all, Scope{Space: spaceOf(prefix, parts[len(parts)-1]), Domain: domain})
+		}
+	}
+	return all
+}
+
+// spaceOf returns the space of a prefix. It is spread if number is that of a
+// partition, which has two digits at most.
+func spaceOf(prefix, number string) subjects.Space {
+	space, err := subjects.NewSpace(prefix)
+	if err != nil {
+		return subjects.Space{}
+	}
+	if n, err := strconv.ParseUint(number, 10, 8); err == nil && len(number) <= 2 {
+		space = space.Spread(int(n) + 2)
+	}
+	return space
 }

@@ -150,12 +150,26 @@ func TestConf(t *testing.T) {
 }
 
 // TestOfViolation: the roles that have the subject of a violation are named.
-// The prefix may be one of the user's own.
+// The prefix may be one of the user's own, of several tokens, and the bus may
+// have partitions and a domain.
 func TestOfViolation(t *testing.T) {
+	const (
+		cancels = "; roles that have it: operator, worker, archivist"
+		reads   = "; roles that have it: observer, operator, worker, provisioner, archivist, monitor"
+	)
 	for subject, want := range map[string]string{
 		"$JS.API.STREAM.PURGE.KV_AXE_MEMORY": "; roles that have it: operator",
 		"acme.submit.lead.T1":                "; roles that have it: submitter, operator",
+		"acme.eu.submit.lead.T1":             "; roles that have it: submitter, operator",
+		"axe.run.lead.T.r.cancel":            cancels,
+		"axe.2.run.lead.T.r.cancel":          cancels,
+		"$JS.API.STREAM.INFO.AXE_RUNS":       reads,
+		"$JS.API.STREAM.INFO.AXE_RUNS_2":     reads,
+		"$JS.API.STREAM.INFO.ACME_EU_RUNS":   reads,
+		"$JS.hub.API.STREAM.INFO.AXE_RUNS":   reads,
 		"$JS.API.STREAM.DELETE.AXE_RUNS":     "",
+		"acme.eu.other.lead.T1":              "",
+		"axe":                                "",
 	} {
 		err := errors.New(`Permissions Violation for Publish to "` + subject + `"`)
 		if got := roles.OfViolation(err); got != want {
