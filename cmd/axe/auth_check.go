@@ -28,7 +28,8 @@ func authCheckCommand(f *cli.SessionFlags) *cobra.Command {
 		Use: "check --role ROLE", Short: "Try the permissions of a user", Args: cobra.NoArgs,
 		Long: `Connect as a user, and try every subject of a role and more than a hundred that
 the role does not have. A line is printed for each one that the server treats
-otherwise than the role, and with --all for every one. The exit code is 1 then.
+otherwise than the role, and with --all for every one. If there is one that it
+treats otherwise, the exit code is 1.
 
 The messages have no effect: streams and the JetStream API refuse them.`,
 		Example: `  axe auth check --creds ci.creds --role submitter --agents lead
@@ -36,6 +37,7 @@ The messages have no effect: streams and the JetStream API refuse them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
 	c.scope.register(cmd)
+	c.scope.registerDomain(cmd)
 	cmd.Flags().BoolVar(&c.all, "all", false, "print every operation, not only those that differ")
 	cmd.Flags().StringVar(&c.scope.creds, "as", "", "the same as --creds")
 	f.Output.Register(cmd, "text: a line for each operation; json: one object a line")
