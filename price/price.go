@@ -6,9 +6,10 @@
 package price
 
 import (
+	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
+	"math/big"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -19,19 +20,36 @@ import (
 // Money is an amount in billionths of a currency's unit.
 type Money int64
 
-// unit is one unit of a currency.
-const unit Money = 1e9
+// unit is one unit of a currency. It has so many decimals.
+const (
+	unit     Money = 1e9
+	decimals       = 9
+)
 
 // MaxPrice is the largest price of a million tokens, in units of the currency.
 const MaxPrice = 1_000_000
 
-// FromUnits rounds an amount in units of a currency.
-func FromUnits(units float64) Money { return Money(math.Round(units * float64(unit))) }
-
-// Plus returns the sum of two amounts, at most the largest Money.
-func (m Money) Plus(n Money) Money {
-	if m > math.MaxInt64-n {
+// FromUnits rounds an amount in units of a currency. An amount that no Money can
+// be becomes the largest or the smallest one.
+func FromUnits(units float64) Money {
+	switch amount := math.Round(units * float64(unit)); {
+	case amount >= math.MaxInt64:
 		return math.MaxInt64
+	case amount <= math.MinInt64:
+		return math.MinInt64
+	default:
+		return Money(amount)
+	}
+}
+
+// Plus returns the sum of two amounts. A sum that no Money can be becomes the
+// largest or the smallest one.
+func (m Money) Plus(n Money) Money {
+	switch {
+	case n > 0 && m > math.MaxInt64-n:
+		return math.MaxInt64
+	case n < 0 && m < math.MinInt64-n:
+		return math.MinInt64
 	}
 	return m + n
 }
@@ -42,26 +60,35 @@ func (m Money) Units() float64 { return float64(m) / float64(unit) }
 // String formats an amount for people: two decimals or, below a tenth of a
 // unit, two significant digits.
 func (m Money) String() string {
-	decimals := 2
-	for edge := unit / 10; 0 < m && m < edge && decimals < 9; edge /= 10 {
-		decimals++
+	shown := 2
+	for edge := unit / 10; 0 < m && m < edge && shown < decimals; edge /= 10 {
+		shown++
 	}
-	return strconv.FormatFloat(m.Units(), 'f', decimals, 64)
+	return strconv.FormatFloat(m.Units(), 'f', shown, 64)
 }
 
 // MarshalJSON writes the exact amount in units, as a number.
 func (m Money) MarshalJSON() ([]byte, error) {
-	text := fmt.Sprintf("%d.%09d", m/unit, m%unit)
+	text := big.NewRat(int64(m), int64(unit)).FloatString(decimals)
 	return []byte(strings.TrimSuffix(strings.TrimRight(text, "0"), ".")), nil
 }
 
-// UnmarshalJSON reads an amount in units.
+// UnmarshalJSON reads an amount in units: exactly what MarshalJSON writes, and
+// any other number rounded to a billionth.
 func (m *Money) UnmarshalJSON(b []byte) error {
 	var units float64
 	if err := json.Unmarshal(b, &units); err != nil {
 		return err
 	}
 	*m = FromUnits(units)
+	if bytes.ContainsAny(b, "eE") {
+		return nil
+	}
+	if exact, ok := new(big.Rat).SetString(string(b)); ok {
+		text := strings.Replace(exact.FloatString(decimals), ".", "", 1)
+		amount, _ := strconv.ParseInt(text, 10, 64) // the nearest one if out of range
+		*m = Money(amount)
+	}
 	return nil
 }
 

@@ -101,3 +101,51 @@ func TestMoneyText(t *testing.T) {
 		}
 	}
 }
+
+// TestMoneyJSON: an amount is read as it was written.
+func TestMoneyJSON(t *testing.T) {
+	t.Parallel()
+	check := func(t interface{ Fatalf(string, ...any) }, m Money) {
+		text, err := json.Marshal(m)
+		var got Money
+		if err == nil {
+			err = json.Unmarshal(text, &got)
+		}
+		if err != nil || got != m {
+			t.Fatalf("%d is written as %s and read as %d, %v", int64(m), text, int64(got), err)
+		}
+	}
+	for _, m := range []Money{0, 1, -1, -unit, math.MaxInt64, math.MinInt64} {
+		check(t, m)
+	}
+	rapid.Check(t, func(rt *rapid.T) { check(rt, Money(rapid.Int64().Draw(rt, "amount"))) })
+	for text, want := range map[string]Money{
+		"2e-9": 2, "1e300": math.MaxInt64, "-1e300": math.MinInt64, "0.0000000015": 2, "null": 0,
+		"99999999999999999999": math.MaxInt64,
+	} {
+		var got Money
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
+			t.Errorf("%s is read as %d, %v; want %d", text, int64(got), err, int64(want))
+		}
+	}
+	if err := json.Unmarshal([]byte(`"1"`), new(Money)); err == nil {
+		t.Error("a text is read as an amount")
+	}
+}
+
+// TestPlus: a sum is exact or, where no Money can be it, the nearest one.
+func TestPlus(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ a, b, want Money }{
+		{1, 2, 3}, {1, -2, -1}, {-1, -2, -3}, {math.MaxInt64, -1, math.MaxInt64 - 1},
+		{math.MaxInt64, 1, math.MaxInt64}, {math.MinInt64, -1, math.MinInt64}, {math.MinInt64, 1, math.MinInt64 + 1},
+		{math.MinInt64, math.MaxInt64, -1},
+	} {
+		if got := test.a.Plus(test.b); got != test.want {
+			t.Errorf("%d and %d are %d, want %d", int64(test.a), int64(test.b), int64(got), int64(test.want))
+		}
+		if got := test.b.Plus(test.a); got != test.want {
+			t.Errorf("%d and %d are %d, want %d", int64(test.b), int64(test.a), int64(got), int64(test.want))
+		}
+	}
+}
