@@ -14,10 +14,11 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// keepPresence keeps the worker's entry among the workers on the bus until ctx
-// ends, and answers what other workers ask. It calls entered when it has tried
-// to store the first entry. If it cannot answer it returns an error and does
-// not call entered. It logs what it finds out about other workers.
+// keepPresence keeps the worker's entry in the bucket of the workers until ctx
+// ends, and answers the questions of other workers. It calls entered when it has
+// tried to store the first entry. If it cannot answer questions, it returns an
+// error and does not call entered. It logs the other workers that it finds gone,
+// and one with its own name.
 func (w *Worker) keepPresence(ctx context.Context, entered func()) error {
 	host, _ := os.Hostname() // without a name the entry has none
 	began := w.conn.Clocks.Now().UTC()

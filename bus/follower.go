@@ -19,10 +19,10 @@ import (
 // gone or a message is missing.
 //
 // It replaces the client library's ordered consumer, and its watch of a bucket.
-// To those, a message without a body and with a header Status of its writer is
-// a word of the server: they stop, lose the message, or make one consumer after
-// the other for ever. Here a word of the server is only a message without the
-// reply subject of a stored one.
+// To those, a stored message without a body that has a header Status looks like
+// a status message of the server. They stop, lose the message, or make one
+// consumer after the other for ever. The follower tells the two apart: only a
+// stored message has a reply subject for its acknowledgement.
 type follower struct {
 	conn           *Conn
 	stream, filter string

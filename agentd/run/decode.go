@@ -17,12 +17,13 @@ import (
 //
 // The event is nil for a message that says nothing to the fold: a malformed
 // mail, approval, settlement or return, the record of a sender that is not
-// proven, a timer whose time a worker has yet to check, and a kind of message
-// that this version does not know. A malformed outcome is a failed outcome. A
-// malformed reason of a cancel message is a plain cancellation. So is an answer
-// of the server to a read, but for a log entry, which is corrupt. The input of
-// a malformed call holds the fields that could be read, and Called.Malformed
-// says why. A malformed log entry is an error that wraps ErrCorrupt.
+// proven, a firing that no worker has checked yet, and a kind of message that
+// this version does not know. It is also nil for an answer of the server to a
+// read, except in place of a call or a log entry. A malformed outcome is a
+// failed outcome. A malformed reason of a cancel message is a plain
+// cancellation. The input of a malformed call, or of such an answer, holds the
+// fields that could be read, and Called.Malformed says why. A malformed log
+// entry, or such an answer, is an error that wraps ErrCorrupt.
 //
 // The outcome of the run itself is at its reply subject. For a child that is an
 // address of its parent, where it decodes as Replied.

@@ -27,11 +27,11 @@ func authCheckCommand(f *cli.SessionFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check --role ROLE", Short: "Try the permissions of a user", Args: cobra.NoArgs,
 		Long: `Connect as a user, and try every subject of a role and more than a hundred that
-the role does not have. A line is printed for each one that the server treats
-otherwise than the role, and with --all for every one. If there is one that it
-treats otherwise, the exit code is 1.
+the role does not have. The command prints a line for each subject on which the
+server and the role differ, and with --all for every subject. If they differ,
+the exit code is 1.
 
-The messages have no effect: streams and the JetStream API refuse them.`,
+The command changes nothing: streams and the JetStream API refuse its messages.`,
 		Example: `  axe auth check --creds ci.creds --role submitter --agents lead
   axe auth check --context production --role worker --name w1 --all`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },

@@ -112,8 +112,8 @@ func forkCommand() *cobra.Command {
 	})
 }
 
-// fork starts the new tree and returns its id. The task has the flags. The
-// arguments are added to it.
+// fork starts the new tree and returns its id. The task has the values of the
+// flags. The arguments name the run to continue, and its turn.
 func fork(
 	ctx context.Context, f *cli.SessionFlags, args []string, task client.ForkTask,
 ) (made subjects.Tree, err error) {

@@ -21,10 +21,10 @@ const (
 	// giveBackTimeout bounds the giving back of the messages of workers
 	// that are gone.
 	giveBackTimeout = 5 * time.Second
-	// maxAsked is the number of times that the live workers are asked what
-	// they have in hand, until all answer within promptly. While one of
-	// them does not answer, since it has just died, another one takes
-	// messages.
+	// maxAsked is the largest number of times that the live workers are
+	// asked for the runs in their hands. They are asked again if an answer
+	// took longer than promptly: one of them may have just died, and
+	// another one may have taken messages while it was waited for.
 	maxAsked = 3
 	promptly = 50 * time.Millisecond
 )
@@ -122,9 +122,9 @@ func (k *Keeper) giveBackPredecessor(ctx context.Context) {
 // giveBack gives back what processes that are gone had in hand. What they had
 // not listed comes again when the lease is over.
 //
-// A death may be noticed after a lease was over. The server has delivered the
-// message again then, and would take it from the worker that has it now: it
-// gives back a message by any of its deliveries. So a message of a run that a
+// If a death is noticed after a lease was over, the server has delivered the
+// message again. It gives back a message by any of its deliveries, and so would
+// take this one from the worker that has it now. So a message of a run that a
 // live worker has in hand, or may have, is left out.
 func (k *Keeper) giveBack(ctx context.Context, gone []Worker) {
 	ctx, cancel := context.WithTimeout(ctx, giveBackTimeout)

@@ -123,10 +123,10 @@ func hintAtError(o run.Outcome) string {
 	return ""
 }
 
-// Explain adds to the error of an outcome the worker whose own configuration is
-// at fault, for example by a missing key. To the error of an unknown agent it
-// adds an agent on the bus with a similar name or, without one, the command
-// that lists the agents.
+// Explain adds to the error of an outcome. If the configuration of a worker is
+// at fault, for example by a missing key, it names the worker. If the agent is
+// unknown, it names an agent on the bus with a similar name or, without one,
+// the command that lists the agents.
 func Explain(ctx context.Context, conn *bus.Conn, err error, o run.Outcome) error {
 	local := o.Category == string(provider.Auth) || o.Category == run.CategoryConfig
 	switch {

@@ -20,7 +20,8 @@ type WorkerLine struct {
 	Agents []string  `json:"agents"`
 	// Sole are the agents that no other worker serves.
 	Sole []string `json:"sole,omitempty"`
-	// Known says that the worker has answered.
+	// Known says that the worker has answered, with its Work. A worker of
+	// an older version does not.
 	Known bool `json:"known"`
 	presence.Work
 

@@ -116,7 +116,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// display returns what the lines of trees need beside the trees.
+// display returns the time and the prices, by which the lines of trees are made.
 func (s *Server) display() cli.Display { return cli.Display{Now: time.Now(), Prices: s.prices} }
 
 // handle makes the handler of a route.
@@ -176,7 +176,8 @@ func reply(w http.ResponseWriter, status int, v any) error {
 }
 
 // decode reads the JSON body of a request. It refuses unknown keys, and a body
-// of another type: a page of another site may send a form without a question.
+// of another type: a browser sends the form of another site's page without
+// asking this server before.
 func decode(r *http.Request, into any) error {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 		return &failure{http.StatusUnsupportedMediaType, "media_type", errors.New("the body must be application/json")}
