@@ -15,10 +15,10 @@ import (
 )
 
 // keepPresence keeps the worker's entry in the bucket of the workers until ctx
-// ends, and answers the questions of other workers. It calls entered when it has
-// tried to store the first entry. If it cannot answer questions, it returns an
-// error and does not call entered. It logs the other workers that it finds gone,
-// and one with its own name.
+// ends, and answers the questions of other workers. It calls entered when it
+// has tried to store the first entry. If it cannot answer questions, it returns
+// an error and does not call entered. It logs the other workers that it finds
+// gone, and one with its own name.
 func (w *Worker) keepPresence(ctx context.Context, entered func()) error {
 	host, _ := os.Hostname() // without a name the entry has none
 	began := w.conn.Clocks.Now().UTC()

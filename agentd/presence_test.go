@@ -163,9 +163,9 @@ func TestEntryIsStoredAgain(t *testing.T) {
 	})
 }
 
-// TestPredecessorOfTheFuture: a worker dies, the server's clock is set back, and
-// the worker is restarted. The entry says that the process that is gone began
-// later. The new process stores its entry, and takes the other one for no
+// TestPredecessorOfTheFuture: a worker dies, the server's clock is set back,
+// and the worker is restarted. The entry says that the process that is gone
+// began later. The new process stores its entry, and takes the other one for no
 // namesake.
 func TestPredecessorOfTheFuture(t *testing.T) {
 	t.Parallel()

@@ -420,8 +420,8 @@ func (c *Clock) Shift(m Stored) (by time.Duration) {
 
 // follows reports whether the times in a message are those from before the
 // step. A message between the two measurements counts as stored before the step
-// if its stamp is nearer to From than to To. In the first hour after the step, a
-// writer that had not noticed it wrote times from before it all the same: its
+// if its stamp is nearer to From than to To. In the first hour after the step,
+// a writer that had not noticed it wrote times from before it all the same: its
 // own time was off from the stamp by the step. Later a difference is the time
 // that the write took.
 func (s Step) follows(m Stored) bool {
@@ -523,8 +523,8 @@ func (c *Clock) read(sent reading, info *jetstream.StreamInfo) (taken bool) {
 	case by.Abs() > leastStep+r.bound+old.bound+slack:
 		c.reading = r
 		c.step(Step{
-			Stream: c.stream, Created: c.created, Before: old.last, After: max(old.last, r.last), From: old.server, To: r.server,
-			By: by.Round(time.Millisecond),
+			Stream: c.stream, Created: c.created, Before: old.last, After: max(old.last, r.last),
+			From: old.server, To: r.server, By: by.Round(time.Millisecond),
 		})
 	case r.bound <= old.bound+slack:
 		c.reading = r

@@ -383,10 +383,10 @@ func TestSuspendedDuringAMeasurement(t *testing.T) {
 		var requests int
 		asked = func(Exchange) {
 			if requests++; requests == 1 {
-				// The server has answered, and the machine sleeps.
+				// The server has answered. The machine sleeps.
 				c.Clocks.sleep.Store(&sleep{suspended: time.Minute})
 			} else {
-				by.Store(int64(time.Minute)) // it has gone on meanwhile
+				by.Store(int64(time.Minute)) // it has gone on
 			}
 		}
 		if err := clock.measure(t.Context()); err != nil {

@@ -43,7 +43,7 @@ func LocalKeyFile(addr string) (string, error) {
 // keyMode is the mode of a file with a secret: only its owner reads it.
 const keyMode fs.FileMode = 0o600
 
-var errExposed = errors.New("other users of this machine may read it: run chmod 600 on it, or remove it to get a new key")
+var errExposed = errors.New("other users of this machine may read it: run chmod 600, or remove it to get a new key")
 
 // readKey reads a seed that only its owner may read.
 func readKey(file string) (nkeys.KeyPair, error) {

@@ -194,7 +194,8 @@ func parse(file string, b []byte) (Agent, error) {
 }
 
 // resolve makes the paths of an agent absolute or relative to the current
-// directory, except that of its skill. In the agent's file they are relative to dir.
+// directory, except that of its skill. In the agent's file they are relative to
+// dir.
 func resolve(a *Agent, dir string) *Error {
 	var err error
 	if a.Skill, err = expandHome(a.Skill); err != nil {

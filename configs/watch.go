@@ -13,12 +13,12 @@ import (
 // Watch calls changed with the result of LoadAll, at once and after each change
 // of that result. It runs until ctx ends, and returns the cause of ctx.
 //
-// Watch polls the names, sizes and times of the files, and the places of skills,
-// at an interval of every (0 stands for one second). If one poll takes long, the interval is longer, up
-// to ten seconds: 10,000 files take 40 ms. Polling works on network file
-// systems and with the symbolic links of a ConfigMap. If Watch cannot read the
-// directory at first, it returns the error. Later it reports the error through
-// changed, without definitions.
+// Watch polls the names, sizes and times of the files, and the places of
+// skills, at an interval of every (0 stands for one second). If one poll takes
+// long, the interval is longer, up to ten seconds: 10,000 files take 40 ms.
+// Polling works on network file systems and with the symbolic links of a
+// ConfigMap. If Watch cannot read the directory at first, it returns the error.
+// Later it reports the error through changed, without definitions.
 func Watch(ctx context.Context, dir string, every time.Duration, changed func(Definitions, error)) error {
 	if every <= 0 {
 		every = time.Second

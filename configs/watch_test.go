@@ -15,8 +15,8 @@ import (
 )
 
 // TestWatch: Watch reports the agents and toolsets at once, and again after
-// each change of them or of the error. A skill that is found elsewhere is such a
-// change. It reports nothing if files change and the definitions do not.
+// each change of them or of the error. A skill that is found elsewhere is such
+// a change. It reports nothing if files change and the definitions do not.
 func TestWatch(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "agents")
 	if err := os.Mkdir(dir, 0o700); err != nil {

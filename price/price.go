@@ -29,8 +29,8 @@ const (
 // MaxPrice is the largest price of a million tokens, in units of the currency.
 const MaxPrice = 1_000_000
 
-// FromUnits rounds an amount in units of a currency. An amount that no Money can
-// be becomes the largest or the smallest one.
+// FromUnits rounds an amount in units of a currency. An amount that no Money
+// can be becomes the largest or the smallest one.
 func FromUnits(units float64) Money {
 	switch amount := math.Round(units * float64(unit)); {
 	case amount >= math.MaxInt64:
@@ -86,7 +86,7 @@ func (m *Money) UnmarshalJSON(b []byte) error {
 	}
 	if exact, ok := new(big.Rat).SetString(string(b)); ok {
 		text := strings.Replace(exact.FloatString(decimals), ".", "", 1)
-		amount, _ := strconv.ParseInt(text, 10, 64) // the nearest one if out of range
+		amount, _ := strconv.ParseInt(text, 10, 64) // or the nearest one
 		*m = Money(amount)
 	}
 	return nil

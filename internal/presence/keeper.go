@@ -168,9 +168,9 @@ func (k *Keeper) own(ctx context.Context, all []Worker) Worker {
 	return own
 }
 
-// isNamesake reports whether the stored entry under the worker's name is that of
-// a later process that is there. A process that was found gone may seem to have
-// begun later: the server's clock was set back since.
+// isNamesake reports whether the stored entry under the worker's name is that
+// of a later process that is there. A process that was found gone may seem to
+// have begun later: the server's clock was set back since.
 func (k *Keeper) isNamesake(own Worker) bool {
 	return own.Since.After(k.Entry().Since) && own.Ended.IsZero() && !own.Since.Equal(k.gonePredecessor)
 }

@@ -44,8 +44,8 @@ func ParseTarget(args ...string) (t Target, err error) {
 }
 
 // cutTurn cuts a turn off the end of an argument: id is "build" and at is "2"
-// for build@2. Turn is 0 if at is no number from 1 on. Without an @ the argument
-// is the id.
+// for build@2. Turn is 0 if at is no number from 1 on. Without an @ the
+// argument is the id.
 func cutTurn(arg string) (id, at string, turn int) {
 	i := strings.LastIndexByte(arg, '@')
 	if i <= 0 {

@@ -116,7 +116,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// display returns the time and the prices, by which the lines of trees are made.
+// display returns the time and the prices that the lines of trees need.
 func (s *Server) display() cli.Display { return cli.Display{Now: time.Now(), Prices: s.prices} }
 
 // handle makes the handler of a route.
