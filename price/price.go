@@ -20,11 +20,11 @@ import (
 // Money is an amount in billionths of a currency's unit.
 type Money int64
 
-// unit is one unit of a currency. It has so many decimals.
-const (
-	unit     Money = 1e9
-	decimals       = 9
-)
+// unit is one unit of a currency.
+const unit Money = 1e9
+
+// decimals is the number of decimals of a unit.
+const decimals = 9
 
 // MaxPrice is the largest price of a million tokens, in units of the currency.
 const MaxPrice = 1_000_000

@@ -137,8 +137,13 @@ func TestMoneyJSON(t *testing.T) {
 func TestPlus(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ a, b, want Money }{
-		{1, 2, 3}, {1, -2, -1}, {-1, -2, -3}, {math.MaxInt64, -1, math.MaxInt64 - 1},
-		{math.MaxInt64, 1, math.MaxInt64}, {math.MinInt64, -1, math.MinInt64}, {math.MinInt64, 1, math.MinInt64 + 1},
+		{1, 2, 3},
+		{1, -2, -1},
+		{-1, -2, -3},
+		{math.MaxInt64, -1, math.MaxInt64 - 1},
+		{math.MaxInt64, 1, math.MaxInt64},
+		{math.MinInt64, -1, math.MinInt64},
+		{math.MinInt64, 1, math.MinInt64 + 1},
 		{math.MinInt64, math.MaxInt64, -1},
 	} {
 		if got := test.a.Plus(test.b); got != test.want {
