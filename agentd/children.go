@@ -127,13 +127,13 @@ func childRun(r subjects.Run, turn int, c run.Child) (subjects.Run, error) {
 // of its writer.
 func mailMessage(to subjects.Run, k subjects.Key, m run.Mail) (bus.Message, error) {
 	body, err := json.Marshal(m)
-	return bus.Message{Subject: to.Mail(k), Body: body, Fence: bus.After(to.Mail(k), 0), Header: schema()}, err
+	return bus.Message{Subject: to.Mail(k), Body: body, Fence: bus.First(to.Mail(k)), Header: schema()}, err
 }
 
 // cancelMessage returns the message that ends a run.
 func cancelMessage(r subjects.Run, end run.End) (bus.Message, error) {
 	body, err := json.Marshal(end)
-	return bus.Message{Subject: r.Cancel(), Body: body, Fence: bus.After(r.Cancel(), 0)}, err
+	return bus.Message{Subject: r.Cancel(), Body: body, Fence: bus.First(r.Cancel())}, err
 }
 
 // coveredByOwnTimer reports whether a wait until at lasts to the deadline of a

@@ -554,7 +554,7 @@ func pollInterval(since time.Time, least time.Duration) time.Duration {
 func (h *harness) awaitOutcome(r subjects.Run, limit time.Duration) run.Outcome {
 	began := time.Now()
 	for ; time.Since(began) < limit; time.Sleep(pollInterval(began, 100*time.Millisecond)) {
-		m, ok, err := h.conn.First(h.ctx, h.conn.Space().Result(r.Agent, r.Tree))
+		m, ok, err := bus.FirstMessage(h.ctx, h.conn, h.conn.Space().Result(r.Agent, r.Tree))
 		if err != nil {
 			h.tb.Fatal(err)
 		}

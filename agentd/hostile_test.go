@@ -225,6 +225,109 @@ func TestChildTextIsData(t *testing.T) {
 	})
 }
 
+// storeAnswers has the server store its answers to requests for a read under
+// some subjects, as a user that may only read can: the last message of the
+// subject of, twice, and the state of the stream.
+func (h *harness) storeAnswers(of string, to ...string) {
+	get := `{"last_by_subj":"` + of + `"}`
+	nc, _ := h.conn.NATS()
+	for _, to := range to {
+		for api, request := range map[string]string{
+			"DIRECT.GET.AXE_RUNS": get, "STREAM.MSG.GET.AXE_RUNS": get, "STREAM.INFO.AXE_RUNS": "",
+		} {
+			if err := nc.PublishRequest("$JS.API."+api, to, []byte(request)); err != nil {
+				h.tb.Fatal(err)
+			}
+		}
+		h.eventually("the answers are stored", func() bool { return len(h.readAll(to)) == 3 })
+	}
+}
+
+// TestAnswersRefuseNoMessage: answers of the server are stored where a run is
+// about to write its cancel message, its timers and a mail. They keep none of
+// these out.
+func TestAnswersRefuseNoMessage(t *testing.T) {
+	thorough(t)
+	t.Parallel()
+	timedOut := func(h *harness, r subjects.Run) { h.expectFailed(r, run.KindTimeout, "timeout after 60s") }
+	for name, test := range map[string]struct {
+		// at is where the answers are stored.
+		at func(r subjects.Run) string
+		// calls says that the run waits for a child of a dead worker,
+		// timeout seconds at most.
+		calls   bool
+		timeout int
+		check   func(h *harness, r subjects.Run)
+	}{
+		"cancel message":    {at: subjects.Run.Cancel, check: timedOut},
+		"timer of the root": {at: subjects.Run.Result, calls: true, check: timedOut},
+		"timer of a turn": {
+			at:    func(r subjects.Run) string { return r.Timer(1) },
+			calls: true, timeout: 10,
+			check: func(h *harness, r subjects.Run) {
+				if o := h.awaitOutcome(r, 30*time.Minute); !strings.Contains(o.Result, "timeout after 10s") {
+					h.tb.Errorf("outcome %+v; want the timeout of the call", o)
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withPartitions(t, 1, func(h *harness) {
+				h.callingLead([]string{"leaf"})
+				h.agents[0].SubAgentsConf.Timeout = test.timeout
+				never := delayed(24*time.Hour, says("too late"))
+				h.models["lead"], h.models["leaf"] = never, never
+				if test.calls {
+					h.models["lead"] = turns(calls(call("leaf", "x")), joinsResults)
+				}
+				h.startWorker("lead", workerOptions{agents: h.agents[:1]})
+				dies := h.startWorker("leaf", workerOptions{agents: h.agents[1:]})
+				h.awaitReady()
+				evil, r := h.root("lead"), h.root("lead")
+				h.write(bus.Message{Subject: evil.Result(), Body: []byte(`{"status":"completed","result":"evil"}`)})
+				h.storeAnswers(evil.Result(), test.at(r))
+				h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, "60"})
+				if test.calls {
+					h.awaitRequests("leaf", 1)
+					dies.kill()
+				}
+				test.check(h, r)
+			})
+		})
+	}
+}
+
+// TestAnswersRefuseNoMail: answers of the server are stored where a run is
+// about to write to its fork, and where the fork is about to tell that it is
+// idle. Both messages are written.
+func TestAnswersRefuseNoMail(t *testing.T) {
+	thorough(t)
+	t.Parallel()
+	withPartitions(t, 1, func(h *harness) {
+		h.forkingLead(map[string][]scriptedModel{
+			"r": {
+				calls(use("fork", "prompt", "one")),
+				calls(useJSON("wait", `{"from":["r-1-0"]}`)),
+				calls(use("send", "to", "r-1-0", "message", "two")),
+				calls(useJSON("wait", `{"from":["r-1-0"]}`)),
+				joinsResults,
+			},
+			"r-1-0": {says("one"), says("two")},
+		})
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		evil, r := h.root("lead"), h.root("lead")
+		h.write(bus.Message{Subject: evil.Result(), Body: []byte(`{"status":"completed","result":"evil"}`)})
+		fork := h.child(r, "lead", 0)
+		h.storeAnswers(evil.Result(), fork.Mail(r.Path.MailKey(3, 0)), r.Mail(fork.Path.IdleKey(1)))
+		h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, "60"})
+		o := h.awaitOutcome(r, time.Hour)
+		if !strings.Contains(o.Result, `"summary":"two"`) {
+			t.Errorf("outcome %+v; want the answer of the fork to its mail", o)
+		}
+	})
+}
+
 // TestAnswersAreNoMessages: a user that may only read names the subjects of a
 // run in its requests for reads: the server stores the answers there. The run
 // is not cancelled, and takes neither the outcome of another tree nor a mail.
@@ -242,23 +345,10 @@ func TestAnswersAreNoMessages(t *testing.T) {
 		r := h.submit("lead", "go")
 		h.awaitRequests("leaf", 1)
 		leaf := h.child(r, "leaf", 0)
-		get := `{"last_by_subj":"` + evil.Result() + `"}`
-		nc, _ := h.conn.NATS()
-		for _, to := range []string{
-			r.Reply(1, 0), r.Result(), r.Cancel(), leaf.Cancel(), r.Mail(h.key("a")), r.Interrupt(h.key("b")),
-			r.Fired(1),
-		} {
-			for api, request := range map[string]string{
-				"DIRECT.GET.AXE_RUNS": get, "STREAM.MSG.GET.AXE_RUNS": get, "STREAM.INFO.AXE_RUNS": "",
-			} {
-				if err := nc.PublishRequest("$JS.API."+api, to, []byte(request)); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		h.eventually("the answers are stored", func() bool { return len(h.readAll(r.Fired(1))) == 3 })
+		h.storeAnswers(evil.Result(), r.Reply(1, 0), r.Result(), r.Cancel(), leaf.Cancel(),
+			r.Mail(h.key("a")), r.Interrupt(h.key("b")), r.Fired(1))
 		h.startWorker("w2", workerOptions{})
-		h.expectAtLast(r, "c0=leaf")
+		h.expectCompleted(r, "c0=leaf")
 		if n := len(h.requests("")); n != 3 {
 			t.Errorf("%d requests, want 3: none is aborted, and none made again", n)
 		}
@@ -268,20 +358,4 @@ func TestAnswersAreNoMessages(t *testing.T) {
 			}
 		}
 	})
-}
-
-// expectAtLast is expectCompleted for a tree with other messages in the place
-// of its outcome.
-func (h *harness) expectAtLast(r subjects.Run, want string) {
-	var o run.Outcome
-	h.eventually("an outcome", func() bool {
-		m, ok, err := bus.FirstMessage(h.ctx, h.conn, r.Result())
-		if err == nil && ok {
-			o, err = run.DecodeOutcome(m.Body)
-		}
-		return err == nil && ok
-	})
-	if o.Result != want {
-		h.tb.Errorf("%s: outcome %s %s %q, want %q", r, o.Status, o.Kind, o.Result+o.Error, want)
-	}
 }

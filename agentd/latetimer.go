@@ -53,7 +53,7 @@ func rootTimer(w *Worker, r subjects.Run, deadline time.Time) *lateTimer {
 // timer: an interrupt may have brought the end of the wait forward.
 func turnTimer(x *execution, turn int, at time.Time) *lateTimer {
 	m := timer(x.run, turn, at)
-	m.Fence = bus.After(m.Subject, 0)
+	m.Fence = bus.First(m.Subject)
 	reply, _ := x.replySubject()
 	return &lateTimer{
 		run: x.run, message: m, stepped: x.stepped, entry: x.state.LogSeq, reply: reply, delivery: x.t.Delivery,
@@ -91,11 +91,12 @@ func (t *lateTimer) write(ctx context.Context, w *Worker) error {
 }
 
 // retryUnlessEnded returns the error of the write that sets the timer, nil if
-// the timer or the outcome of a root was there. Outcomes that do not count keep
-// no timer out: retryUnlessEnded writes the timer again, after them.
+// the timer or the outcome of a root was there. Answers of the server, and
+// outcomes that do not count, keep no timer out: retryUnlessEnded writes the
+// timer again, after them.
 func (t *lateTimer) retryUnlessEnded(ctx context.Context, w *Worker, err error) error {
 	conflict, there := errors.AsType[*bus.ConflictError](err)
-	for there && t.entry == 0 && w.conn.Grants.Required() {
+	for there && t.entry == 0 {
 		_, ended, failed := w.runs.OutcomeAt(ctx, t.run, t.message.Fence.Subject)
 		if ended || failed != nil {
 			return failed

@@ -99,7 +99,7 @@ func (f firing) setAgain(ctx context.Context) (early bool, err error) {
 	if err != nil || passed {
 		return false, err
 	}
-	f.schedule.Fence = bus.After(f.schedule.Subject, 0)
+	f.schedule.Fence = bus.First(f.schedule.Subject)
 	return true, f.w.writeAll(ctx, []bus.Message{f.schedule})
 }
 

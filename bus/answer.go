@@ -2,13 +2,13 @@ package bus
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"errors"
 	"iter"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/axebus/axe/internal/pause"
 )
 
 // apiAnswer begins the body of an answer of the JetStream API.
@@ -100,19 +100,27 @@ func MessagePerSubject(ctx context.Context, c *Conn, filters ...string) ([]Store
 	return InOrder(all), nil
 }
 
-// WriteFirst stores a message as the first one of its subject, but for answers
-// of the server. The error wraps a *ConflictError if another message is there.
-func WriteFirst(ctx context.Context, c *Conn, m Message) error {
-	for last := uint64(0); ; {
-		m.Fence = After(m.Subject, last)
-		_, err := c.Write(ctx, m)
-		conflict, ok := errors.AsType[*ConflictError](err)
-		if !ok {
-			return err
+// lastAnswer returns the sequence of the last message of a subject, 0 for none,
+// as the stream's leader has it. There says that the subject has a message that
+// is no answer of the server.
+func lastAnswer(ctx context.Context, c *Conn, subject string) (last uint64, there bool, _ error) {
+	stream, err := c.streams.Load().streamOf(subject)
+	for err == nil {
+		m, ok, failed := c.last(ctx, stream, subject)
+		if !ok || failed != nil || !m.IsAnswer() {
+			return m.Seq, ok, failed
 		}
-		if _, there, failed := FirstMessage(ctx, c, m.Subject); there || failed != nil {
-			return cmp.Or(failed, err)
+		var seen uint64
+		for earlier, failed := range MessagesAndAnswers(ctx, c, subject) {
+			if failed != nil || !earlier.IsAnswer() {
+				return m.Seq, failed == nil, failed
+			}
+			seen = earlier.Seq
 		}
-		last = conflict.Last
+		if seen >= m.Seq {
+			return m.Seq, false, nil
+		}
+		err = pause.For(ctx, lagPoll) // the replica lags
 	}
+	return 0, false, err
 }

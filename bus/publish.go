@@ -2,6 +2,7 @@ package bus
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,10 +77,15 @@ var ErrNoRoom = errors.New("the server has no room")
 type Fence struct {
 	Subject string
 	Seq     uint64
+	// pastAnswers says that answers of the server do not refuse the write.
+	pastAnswers bool
 }
 
 // After makes a fence: the last message of the subject is seq, 0 for none.
-func After(subject string, seq uint64) Fence { return Fence{subject, seq} }
+func After(subject string, seq uint64) Fence { return Fence{Subject: subject, Seq: seq} }
+
+// First makes a fence: the subject has no message but answers of the server.
+func First(subject string) Fence { return Fence{Subject: subject, pastAnswers: true} }
 
 // Timer makes a message a schedule: the server stores its body again under
 // Target at the time At. Another message on the same subject replaces the
@@ -148,8 +154,7 @@ func (c *Conn) write(ctx context.Context, began time.Time, m Message, msg *nats.
 			c.Health.stored(m.Subject)
 			return storeAnew(ctx, c, msg, ack)
 		}
-		again, err = c.failed(ctx, m.Fence, err)
-		c.Health.failed(m.Subject, err)
+		again, err = writeFailed(ctx, c, m, msg, err)
 		switch {
 		case m.Patience > 0 && silent(err):
 			silences++
@@ -264,6 +269,22 @@ func (c *Conn) failed(ctx context.Context, fence Fence, err error) (again bool, 
 	return true, err
 }
 
+// writeFailed is Conn.failed for an attempt to store a message. If answers of
+// the server alone have refused it, it is to be sent again, after them.
+func writeFailed(ctx context.Context, c *Conn, m Message, msg *nats.Msg, err error) (again bool, _ error) {
+	again, err = c.failed(ctx, m.Fence, err)
+	c.Health.failed(m.Subject, err)
+	if _, refused := errors.AsType[*ConflictError](err); !refused || !m.Fence.pastAnswers {
+		return again, err
+	}
+	last, there, failed := lastAnswer(ctx, c, m.Fence.Subject)
+	if there || failed != nil {
+		return false, cmp.Or(failed, err)
+	}
+	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(last, 10))
+	return true, err
+}
+
 // wrapWrite names the subject in the error of a write. A *ConflictError names
 // it already.
 func wrapWrite(subject string, err error) error {
@@ -374,8 +395,7 @@ func (c *Conn) await(ctx context.Context, m Message, msg *nats.Msg, f sent) erro
 		err = ctx.Err()
 	}
 	c.cfg.observe(OpWrite, m.Subject, f.began, err)
-	again, err := c.failed(ctx, m.Fence, err)
-	c.Health.failed(m.Subject, err)
+	again, err := writeFailed(ctx, c, m, msg, err)
 	if again {
 		msg.Reply = ""
 		_, err = c.write(ctx, time.Now(), m, msg)

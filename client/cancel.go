@@ -33,14 +33,15 @@ func (c *Client) Cancel(ctx context.Context, tree subjects.Tree, path subjects.P
 		// The record is stored first, so no cancel message of a known
 		// sender is without it.
 		record := by.On(r.Cancel())
-		err := bus.WriteFirst(ctx, c.conn, bus.Message{
+		_, err := c.conn.Write(ctx, bus.Message{
 			Subject: record, Header: [][2]string{{subjects.HeaderSchema, subjects.Schema}}, Body: body,
+			Fence: bus.First(record),
 		})
 		if _, there := errors.AsType[*bus.ConflictError](err); err != nil && !there {
 			return err
 		}
 	}
-	err = bus.WriteFirst(ctx, c.conn, bus.Message{Subject: r.Cancel(), Body: body})
+	_, err = c.conn.Write(ctx, bus.Message{Subject: r.Cancel(), Body: body, Fence: bus.First(r.Cancel())})
 	if _, conflict := errors.AsType[*bus.ConflictError](err); conflict {
 		return fmt.Errorf("%s: %w", describe(r), ErrCancelled)
 	}
