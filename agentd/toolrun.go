@@ -374,7 +374,9 @@ func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	case r.task != nil:
 		return run.Outcome{}, nil // on the log it is ended with the run
 	case errors.Is(ended, errToolTime), errors.Is(ended, errDeadline):
-		return toolTimeout(timeAllowed(x), output), nil
+		if err != nil { // else the tool ended by itself
+			return toolTimeout(timeAllowed(x), output), nil
+		}
 	case ended != nil:
 		return run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: output}, ended
 	case lost && r.effect == run.ToolOnce:
