@@ -32,7 +32,7 @@ func callChildren(ctx context.Context, x *execution, e run.CallChildren) error {
 	case mayPutOff(x, e.Timer):
 		x.late = turnTimer(x, e.Turn, e.Timer)
 	default:
-		out.add(timer(x.run, e.Turn, e.Timer), nil)
+		out.add(timer(x.run, e.Turn, x.onPresentClock(e.Timer)), nil)
 	}
 	if err := out.write(ctx, x.w); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (r *loadedRun) addUnawaited(out *outbox, e run.CallChildren) {
 	for _, c := range e.Forks {
 		call, child, err := r.callMessage(e.Turn, c)
 		out.add(call, err)
-		out.add(timer(child, 0, c.Deadline), nil)
+		out.add(timer(child, 0, r.onPresentClock(c.Deadline)), nil)
 	}
 	for _, c := range e.Posts {
 		to, err := peerRun(r.run, c.Call)
@@ -136,10 +136,11 @@ func cancelMessage(r subjects.Run, end run.End) (bus.Message, error) {
 	return bus.Message{Subject: r.Cancel(), Body: body, Fence: bus.First(r.Cancel())}, err
 }
 
-// coveredByOwnTimer reports whether a wait until at lasts to the deadline of a
-// run that has its own timer, or longer. That timer then serves for both.
+// coveredByOwnTimer reports whether a wait until at, a time of state, lasts to
+// the deadline of a run that has its own timer, or longer. That timer then
+// serves for both.
 func (r *loadedRun) coveredByOwnTimer(at time.Time) bool {
-	return r.hasOwnTimer() && !at.Before(r.deadline())
+	return r.hasOwnTimer() && !at.Before(r.header.Deadline)
 }
 
 // writeAll stores messages. Their subjects follow from the log, so a message
@@ -181,7 +182,7 @@ func (r *loadedRun) stopBelow(ctx context.Context, e run.StopBelow) error {
 	if e.Timer.IsZero() {
 		return nil
 	}
-	return r.w.writeAll(ctx, []bus.Message{timer(r.run, e.Turn, e.Timer)})
+	return r.w.writeAll(ctx, []bus.Message{timer(r.run, e.Turn, r.onPresentClock(e.Timer))})
 }
 
 // notifyIdle tells the parent of a fork that the fork is idle. An idle root has

@@ -287,17 +287,78 @@ func TestStepIsNoticedBetween(t *testing.T) {
 				if now := time.Now(); !h.serverTime(now).After(now) {
 					t.Error("the server's clock was not set")
 				}
-				m := h.readAll(h.child(r, "leaf", 0).Call())[0]
-				deadline, err := subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline))
-				written, writtenErr := strconv.ParseInt(m.Header.Get("Axe-Written"), 10, 64)
-				if allowed := deadline.Sub(time.UnixMilli(written)); err != nil || writtenErr != nil ||
-					(allowed-2*time.Minute).Abs() > time.Second {
-					t.Errorf("the call's deadline is %v after the time of writing, want 2 min: %v", allowed, m.Header)
+				if allowed := h.allowed(h.child(r, "leaf", 0)); (allowed - 2*time.Minute).Abs() > time.Second {
+					t.Errorf("the call's deadline is %v after the time of writing, want 2 min", allowed)
 				}
 				h.checkVerified()
 			})
 		})
 	}
+}
+
+// TestStepIsNoticedDuringASubmission: a worker notices a step of the server's
+// clock between its look at a submission and its reckoning of the deadline. The
+// root's call is dated by the same clock as its deadline.
+func TestStepIsNoticedDuringASubmission(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		w := h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		r := h.root("lonely")
+		h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, "120"})
+		time.Sleep(100 * time.Millisecond) // the worker looks for the agent's card for 250 ms
+		h.setServerClock(time.Hour)
+		if err := w.conn.Clocks.Measure(h.ctx); err != nil {
+			t.Fatal(err)
+		}
+		h.announce("lonely")
+		h.expectFailed(r, run.KindTimeout, "timeout after 120s")
+		if allowed := h.allowed(r); (allowed - 2*time.Minute).Abs() > time.Second {
+			t.Errorf("the call's deadline is %v after the time of writing, want 2 min", allowed)
+		}
+	})
+}
+
+// allowed is the time from the date of a run's call until its deadline.
+func (h *harness) allowed(r subjects.Run) time.Duration {
+	m := h.readAll(r.Call())[0]
+	deadline, err := subjects.ParseDeadline(m.Header.Get(subjects.HeaderDeadline))
+	written, writtenErr := strconv.ParseInt(m.Header.Get("Axe-Written"), 10, 64)
+	if err != nil || writtenErr != nil {
+		h.tb.Errorf("the header of the call is %v", m.Header)
+	}
+	return deadline.Sub(time.UnixMilli(written))
+}
+
+// TestStepIsNoticedInAnInterrupt: a worker notices a step of the server's clock
+// when it has cancelled the child of an interrupted run, and then bounds the
+// wait for the child. The bound is on the new clock.
+func TestStepIsNoticedInAnInterrupt(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		time.Sleep(pastNewYear)
+		h.callingLead([]string{"lonely"}, call("lonely", "x"))
+		h.agents = h.agents[:1]
+		h.announce("lonely")
+		r := h.root("lead")
+		child := h.child(r, "lonely", 0)
+		h.startWorker("w", workerOptions{atStep: func(s step) error {
+			if s.Op == "write" && s.After && s.Subject == child.Cancel() {
+				h.setServerClock(-time.Hour)
+				return s.worker.conn.Clocks.Measure(h.ctx)
+			}
+			return nil
+		}})
+		h.awaitReady()
+		h.submitTo(r, "go")
+		h.eventually("the child is called", func() bool { return len(h.readAll(child.Call())) == 1 })
+		time.Sleep(2 * time.Second) // the timer that was put off is set
+		from := time.Now()
+		h.write(bus.Message{Subject: r.Interrupt(h.key("stop")), Body: []byte("{}")})
+		h.eventually("the wait has ended", func() bool { return len(h.readAll(r.Fired(1))) == 1 })
+		h.tookAtMost(from, time.Minute)
+	})
 }
 
 // TestClockStepsAreHandedOn: a worker that starts after the server's clock was

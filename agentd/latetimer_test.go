@@ -1,6 +1,7 @@
 package agentd_test
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -9,7 +10,10 @@ import (
 
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/bustest"
+	"github.com/axebus/axe/subjects"
 )
 
 // TestShortTreeSetsNoTimer: a root that ends at once is two stored messages, a
@@ -86,6 +90,64 @@ func TestWorkerDiesBeforeTheTimerOfARoot(t *testing.T) {
 		h.startWorker("other", workerOptions{Config: limits, agents: []configs.Agent{define("other", nil)}})
 		h.expectFailed(r, run.KindTimeout, "timeout after 90s")
 		h.tookAtMost(from, 2*time.Minute)
+	})
+}
+
+// TestRefusedAtARedelivery: a worker dies half a second after it has stored a
+// root's call, before it has set the root's timer. Its successor would refuse
+// the submission, since no worker serves the agent any more. The tree ends in
+// time all the same.
+func TestRefusedAtARedelivery(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.announce("lonely")
+		victim := h.startWorker("victim", workerOptions{})
+		h.awaitReady()
+		from := time.Now()
+		r := h.root("lonely")
+		h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, "90"})
+		h.eventually("the root is called", func() bool { return len(h.readAll(r.Call())) == 1 })
+		victim.kill()
+		h.putCard(agentd.Card{Name: "lonely", Digest: "d", Problem: "its file is gone"})
+		h.startWorker("successor", workerOptions{})
+		h.expectFailed(r, run.KindTimeout, "timeout after 90s")
+		h.tookAtMost(from, 2*time.Minute)
+	})
+}
+
+// TestTimerOfARootBehindALag: the successor of a worker that died before it had
+// set the timer of a root reads the root's call. The first read comes from a
+// replica that lags behind the call. The timer is set all the same.
+func TestTimerOfARootBehindALag(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.callingLead(nil)
+		h.announce("lonely")
+		victim := h.startWorker("victim", workerOptions{})
+		h.awaitReady()
+		r := h.root("lonely")
+		h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, "90"})
+		h.eventually("the root is called", func() bool { return len(h.readAll(r.Call())) == 1 })
+		victim.kill()
+		// The server has no message of the subject that is asked for
+		// in place of the call's.
+		read := []byte(`"next_by_subj":"` + r.Call())
+		var lags atomic.Bool
+		line := &bustest.Line{Sent: func(piece []byte) {
+			if at := bytes.Index(piece, read); at >= 0 && lags.CompareAndSwap(false, true) {
+				copy(piece[at+len(read)-len("call"):], "none")
+			}
+		}}
+		conn, err := bus.Open(h.ctx, bus.Config{Dial: bus.Dial{Server: h.server, Wrap: line.Wrap}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.startWorker("successor", workerOptions{conn: conn})
+		h.expectFailed(r, run.KindTimeout, "timeout after 90s")
+		if !lags.Load() {
+			t.Error("the successor has not read the call")
+		}
 	})
 }
 

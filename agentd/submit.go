@@ -12,6 +12,7 @@ import (
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/history"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/internal/trace"
 	"github.com/axebus/axe/subjects"
@@ -62,7 +63,6 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (late bool, _ err
 	if err != nil && !errors.Is(err, bus.ErrObjectGone) && !errors.Is(err, bus.ErrTooLarge) {
 		return false, err
 	}
-	dated := w.conn.Clocks.Of(r).Now()
 	header, asked, invalid := w.rootHeader(r, d)
 	switch {
 	case invalid != nil:
@@ -89,7 +89,8 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (late bool, _ err
 		right := (age - age/5).Truncate(time.Second).Seconds()
 		return false, w.refuseSubmission(ctx, r, run.Failure(run.KindError, keptTooShort, timeout, age, right))
 	}
-	header.Deadline = rootDeadline(w, r, d, timeout)
+	dated := w.conn.Clocks.Of(r).Now()
+	header.Deadline = rootDeadline(w, dated, d, timeout)
 	body, err := json.Marshal(run.Input{Task: string(task), By: at.By})
 	if err != nil {
 		return false, err
@@ -173,14 +174,15 @@ func rootTimeout(w *Worker, named time.Duration) time.Duration {
 	return min(cmp.Or(named, w.cfg.Timeout), w.cfg.Timeout)
 }
 
-// rootDeadline returns the deadline of a root. The timeout counts from the
-// moment at which the submission was stored.
-func rootDeadline(w *Worker, r subjects.Run, d *bus.Delivery, timeout time.Duration) time.Time {
+// rootDeadline returns the deadline of a root. Now is the present time of the
+// root's stream. The timeout counts from the moment at which the submission was
+// stored.
+func rootDeadline(w *Worker, now time.Time, d *bus.Delivery, timeout time.Duration) time.Time {
 	// The time that the submission has waited counts. It is reckoned in the
 	// time of its own stream, and the deadline in that of the run's stream.
 	submissions := w.conn.Clocks.Submissions()
 	waited := submissions.Now().Sub(d.Time.Add(submissions.Shift(d.Stored)))
-	return w.conn.Clocks.Of(r).Now().Add(timeout - max(0, waited))
+	return now.Add(timeout - max(0, waited))
 }
 
 // submittedTimeout returns the time that a submission asks for, counted from
@@ -243,10 +245,15 @@ func (w *Worker) checkRoot(ctx context.Context, r subjects.Run, again bool) (Car
 }
 
 // setRootTimer sets the timer of a root that was called before. The worker that
-// stored the call may have died before it set the timer.
+// stored the call may have died before it set the timer. A replica may lag
+// behind the call.
 func (w *Worker) setRootTimer(ctx context.Context, r subjects.Run) error {
-	call, ok, err := w.conn.First(ctx, r.Call())
-	if err != nil || !ok {
+	var call bus.Stored
+	err := history.CatchUp(ctx, func(ctx context.Context) (there bool, err error) {
+		call, there, err = w.conn.First(ctx, r.Call())
+		return there, err
+	}, "%s", r.Call())
+	if err != nil {
 		return err
 	}
 	deadline, err := subjects.ParseDeadline(call.Header.Get(subjects.HeaderDeadline))
@@ -258,11 +265,14 @@ func (w *Worker) setRootTimer(ctx context.Context, r subjects.Run) error {
 }
 
 // refuseSubmission writes the failed result of a submission that never becomes
-// a run. It writes none if the root was called: then an earlier submission has
-// the same id.
+// a run. It writes none if the root was called, by an earlier submission with
+// the same id or at an earlier delivery. The root then gets its timer.
 func (w *Worker) refuseSubmission(ctx context.Context, r subjects.Run, o run.Outcome) error {
-	_, _, err := w.publishOutcome(ctx, outcomeTarget{
+	_, res, err := w.publishOutcome(ctx, outcomeTarget{
 		run: r, reply: r.Space.Result(r.Agent, r.Tree), fence: bus.After(r.Call(), 0),
 	}, o)
+	if err == nil && res.conflict {
+		return w.setRootTimer(ctx, r)
+	}
 	return err
 }

@@ -1,12 +1,14 @@
 package agentd_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/configs"
@@ -114,12 +116,19 @@ func TestChildWithoutWorkerTimesOut(t *testing.T) {
 }
 
 // announce makes an agent known that no worker serves.
-func (h *harness) announce(name string) {
+func (h *harness) announce(name string) { h.putCard(agentd.Card{Name: name, Digest: "d"}) }
+
+// putCard puts a card into the directory.
+func (h *harness) putCard(c agentd.Card) {
+	card, err := json.Marshal(c)
+	if err != nil {
+		h.tb.Fatal(err)
+	}
 	dir, err := h.conn.Directory(h.ctx)
 	if err != nil {
 		h.tb.Fatal(err)
 	}
-	if _, err := dir.Put(h.ctx, name, []byte(`{"name":"`+name+`","digest":"d"}`)); err != nil {
+	if _, err := dir.Put(h.ctx, c.Name, card); err != nil {
 		h.tb.Fatal(err)
 	}
 }

@@ -17,7 +17,8 @@ type Line struct {
 	// RoundTrip is the delay of both directions together. Data that follows
 	// other data does not wait for it.
 	RoundTrip time.Duration
-	// Sent, if not nil, sees each piece of data that the client sends.
+	// Sent, if not nil, sees each piece of data that the client sends, and
+	// may change its bytes.
 	Sent func(piece []byte)
 
 	mu   sync.Mutex
