@@ -1,6 +1,7 @@
 package agentd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,7 +41,8 @@ func (x *execution) appendEntry(ctx context.Context, e run.Entry) (result, error
 // finishTurn ends a run with the outcome of its last turn. A forked run becomes
 // idle instead, unless its budget is exceeded. A run with forks at work puts
 // its answer on the log first, because the forks are to be ended before the
-// outcome. Resp is nil if the model gave no answer.
+// outcome. Resp is nil if the model gave no answer. The answer of a forked run
+// may count as a failure, if it was cut.
 func (x *execution) finishTurn(ctx context.Context, o run.Outcome, resp *provider.Response) (result, error) {
 	kind := run.EntryFinal
 	if x.state.Input.Forked != nil && o.Kind != run.KindBudget {
@@ -49,9 +51,8 @@ func (x *execution) finishTurn(ctx context.Context, o run.Outcome, resp *provide
 	if kind == run.EntryFinal && len(x.state.Turns.Forks()) == 0 {
 		return x.publishOutcome(ctx, o)
 	}
-	e := run.Entry{Kind: kind, Answer: resp}
-	if resp == nil {
-		e.Answer = &provider.Response{}
+	e := run.Entry{Kind: kind, Answer: cmp.Or(resp, &provider.Response{})}
+	if resp == nil || kind == run.EntryIdle && o.Status == run.StatusFailed {
 		e.End = new(o.End())
 	}
 	return x.appendTurn(ctx, e)
@@ -66,7 +67,7 @@ func (x *execution) appendTurn(ctx context.Context, e run.Entry) (result, error)
 		e.Start = x.start
 	}
 	res, err := x.appendEntry(ctx, e)
-	if errors.Is(err, bus.ErrTooLarge) && e.End == nil {
+	if errors.Is(err, bus.ErrTooLarge) && (e.End == nil || e.Answer.Content != "") {
 		return x.finishTurn(ctx, x.turnTooLarge(err), nil)
 	}
 	return res, err

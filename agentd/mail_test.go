@@ -69,6 +69,40 @@ func (h *harness) lastShownTo(id string, n int) string {
 	return strings.TrimPrefix(strings.Join(parts, "\n"), "\n")
 }
 
+// TestCutAnswerOfAFork: the answer of a fork is cut. With on_truncated = "fail"
+// its parent reads of a failure, with "warn" of a success that is not complete.
+func TestCutAnswerOfAFork(t *testing.T) {
+	t.Parallel()
+	for on, want := range map[configs.OnTruncated]string{
+		configs.FailTruncated: `"success":false,"error":"answer cut at the limit of output tokens (stop reason length)",` +
+			`"partial":"half"`,
+		configs.WarnTruncated: `"success":true,"summary":"half\n\n[This answer was cut`,
+	} {
+		t.Run(string(on), func(t *testing.T) {
+			withHarness(t, func(h *harness) {
+				h.forkingLead(map[string][]scriptedModel{
+					"r": {
+						calls(use("fork", "prompt", "one")), calls(useJSON("wait", `{"from":["r-1-0"]}`)), joinsResults,
+					},
+					"r-1-0": {func(ctx context.Context, req *modelRequest) (*provider.Response, error) {
+						resp, err := says("half")(ctx, req)
+						resp.StopReason = "length"
+						return resp, err
+					}},
+				})
+				h.agents[0].Params.OnTruncated = on
+				h.startWorker("w", workerOptions{})
+				h.awaitReady()
+				r := h.submit("lead", "go")
+				if o := h.awaitOutcome(r, time.Hour); !strings.Contains(o.Result, want) {
+					t.Errorf("the parent has read %s, want %s", o.Result, want)
+				}
+				h.checkVerified()
+			})
+		})
+	}
+}
+
 // TestForkAndWait: a parent goes on while its forks work. Each fork tells its
 // parent its answer, and the parent takes it.
 func TestForkAndWait(t *testing.T) {

@@ -148,7 +148,10 @@ func idleOutcome(e run.Entry) run.Outcome {
 	if e.End != nil {
 		return e.End.Outcome()
 	}
-	return run.Outcome{Status: run.StatusCompleted, Result: e.Answer.Content, StopReason: e.Answer.StopReason}
+	return run.Outcome{
+		Status: run.StatusCompleted, Result: e.Answer.Content, StopReason: e.Answer.StopReason,
+		Truncated: e.Answer.Truncated(),
+	}
 }
 
 // endChild makes the event of a reply an event of the child. It returns false

@@ -70,7 +70,7 @@ func resultOf(c run.Call, o *run.Outcome) subAgentResult {
 	tokens := o.Subtree.InputTokens + o.Subtree.OutputTokens
 	r := subAgentResult{Task: c.Task, Tokens: tokens, Turns: o.Turns, DurationMS: o.DurationMS}
 	if o.Status == run.StatusCompleted {
-		r.Outcome.Success = &success{o.Result}
+		r.Outcome.Success = &success{answerOf(*o)}
 		return r
 	}
 	r.Outcome.Failure = &failure{Error: o.Error, ErrorKind: errorKind(o.Kind), Partial: partialText(o.Partial)}

@@ -37,7 +37,7 @@ func Completed(s run.State) Completion {
 	if c, ok := parseCompletion(last.Answer.Content); ok {
 		return c
 	}
-	return Completion{Status: string(run.PeerIdle), Success: true, Summary: last.Answer.Content}
+	return Completion{Status: string(run.PeerIdle), Success: true, Summary: marked(last.Answer.Content, last.Answer.Truncated())}
 }
 
 // parseCompletion reads an answer that is a Completion, with or without a fence
@@ -71,7 +71,7 @@ func parseCompletion(text string) (c Completion, ok bool) {
 func endOf(o run.Outcome) Completion {
 	c := Completion{
 		Status: string(run.PeerDead), Success: o.Status == run.StatusCompleted,
-		Summary: o.Result, Error: o.Error, Partial: partialText(o.Partial),
+		Summary: answerOf(o), Error: o.Error, Partial: partialText(o.Partial),
 	}
 	if !c.Success {
 		c.Kind = errorKind(o.Kind)

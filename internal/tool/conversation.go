@@ -102,14 +102,25 @@ func Text(c run.Call, o *run.Outcome) (text string, isError bool) {
 		return noOutcome, true
 	case o == nil:
 		return failed(c.Agent, noOutcome), true
-	case o.Status == run.StatusCompleted && o.Truncated:
-		return o.Result + cutMark, false
 	case o.Status == run.StatusCompleted:
-		return o.Result, false
+		return answerOf(*o), false
 	case c.Op == run.OpTool:
 		return o.Error, true
 	}
 	return failed(c.Agent, o.Error), true
+}
+
+// answerOf returns the result of a run as another run's model reads it.
+func answerOf(o run.Outcome) string {
+	return marked(o.Result, o.Status == run.StatusCompleted && o.Truncated)
+}
+
+// marked returns the text of an answer, with a mark if it was cut.
+func marked(answer string, cut bool) string {
+	if cut {
+		return answer + cutMark
+	}
+	return answer
 }
 
 // cutMark follows an answer that was cut.

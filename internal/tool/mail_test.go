@@ -10,6 +10,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/internal/tool"
 	"github.com/axebus/axe/provider"
+	"github.com/axebus/axe/subjects"
 )
 
 // TestCompleted: a fork ends its work with an answer. An answer that is a
@@ -39,6 +40,37 @@ func TestCompleted(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, tool.Completed(s)); diff != "" {
 			t.Errorf("report of the answer %s (-want +got):\n%s", answer, diff)
+		}
+	}
+}
+
+// TestCutAnswersAreMarked: the answers of a fork, of a spawned run and of a
+// called one were cut. The models that read them are told so.
+func TestCutAnswersAreMarked(t *testing.T) {
+	const want = "half\n\n[This answer was cut at its limit of output tokens. It is not complete.]"
+	resp := &provider.Response{Content: "half", StopReason: "length"}
+	o := run.Outcome{Status: run.StatusCompleted, Result: "half", Truncated: true}
+	s := run.State{Turns: []run.Turn{{Entry: run.Entry{Kind: run.EntryIdle, Answer: resp}}}}
+	if got := tool.Completed(s).Summary; got != want {
+		t.Errorf("the summary of a fork is %q, want %q", got, want)
+	}
+	if got, _ := tool.Text(run.Call{Op: run.OpCall}, &o); got != want {
+		t.Errorf("the result of a call is %q, want %q", got, want)
+	}
+	result := func(t run.Turn) string {
+		t.Entry.Answer = &provider.Response{ToolCalls: []provider.ToolCall{{}}}
+		return tool.Results(subjects.Root, 1, t)[0].Content
+	}
+	for name, got := range map[string]string{
+		"a spawned run": result(run.Turn{
+			Entry: run.Entry{Calls: []run.Call{{Op: run.OpCall, Spawn: true}}}, Outcomes: []*run.Outcome{&o},
+		}),
+		"a fork that has ended": result(run.Turn{
+			Entry: run.Entry{Calls: []run.Call{{Op: run.OpMail}}}, Took: [][]run.Mail{{{From: "r-1-0", Outcome: &o}}},
+		}),
+	} {
+		if !strings.Contains(got, `half\n\n[This answer was cut`) {
+			t.Errorf("%s: %s, want the mark of an answer that was cut", name, got)
 		}
 	}
 }

@@ -90,10 +90,22 @@ const malformedCommand = "slash"
 // maxCommands bounds the commands of one text.
 const maxCommands = 50
 
-// Commands returns the commands in a text as tool calls. Of too many it returns
-// the first ones, and a call that says so.
-func Commands(written string) []provider.ToolCall {
+// wrongCut is the error for a command in which the answer was cut.
+const wrongCut = "/slash error: your message was cut in this command, at its limit of output tokens"
+
+// Commands returns the commands in the text of an answer as tool calls. Of too
+// many it returns the first ones, and a call that says so. If the answer was
+// cut, its last line is no command: the end of an id may be missing.
+func Commands(resp *provider.Response) []provider.ToolCall {
+	written, cut := strings.ToValidUTF8(resp.Content, "\uFFFD"), ""
+	if resp.Truncated() {
+		end := strings.LastIndex(written, "\n") + 1
+		written, cut = written[:end], written[end:]
+	}
 	calls := parseSlash(written)
+	if _, ok := cutSlash(cut); ok {
+		calls = append(calls, malformed(len(calls)+1, clip(cut), wrongCut))
+	}
 	if len(calls) <= maxCommands {
 		return calls
 	}

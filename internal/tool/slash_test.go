@@ -402,6 +402,27 @@ func TestSlashRoundTrip(t *testing.T) {
 	})
 }
 
+// TestCutCommands: an answer was cut in its last line. A command there is not
+// carried out, and the model is told.
+func TestCutCommands(t *testing.T) {
+	for text, want := range map[string][]provider.ToolCall{
+		"/slash kill r-1-1":                       {wrong("/slash kill r-1-1")},
+		"/slash kill r-1-1\n":                     {slashCall("kill", "id", "r-1-1")},
+		"/slash wait r-1-1\nwell":                 {slashCall("wait", "from", `["r-1-1"]`)},
+		"/slash check-mail\n  /slash send r-1 hi": {slashCall("check_mail"), wrong("  /slash send r-1 hi")},
+		"/slash fork \"a\nb\"":                    {wrong(`/slash fork "a`)},
+	} {
+		got := tool.Commands(&provider.Response{Content: text, StopReason: "max_tokens"})
+		for i := range got {
+			got[i].Raw = nil
+			delete(got[i].Arguments, "error")
+		}
+		if diff := cmp.Diff(numbered(want), got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
 // FuzzParseSlash: every text makes calls with ids in order. Each call has a
 // known name, and the arguments that it needs, which are not blank.
 func FuzzParseSlash(f *testing.F) {
