@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	workersLong = `List the workers on the bus, or show the work that one of them has in hand. A
-worker in the list has its slots in use and all of them, for models and for
-tools, and the number of runs in hand. A worker that was there in the last day
-and is gone is listed with the time of its end.
+	workersLong = `List the workers on the bus, or show the work that one of them has in hand. The
+list has the slots of each worker, those in use and all of them, for models and
+for tools, and the number of runs in hand. A worker that was there in the last
+day and is gone is listed with the time of its end.
 
 With WORKER the command says what its stop would cost. A worker that is told to
 end (SIGTERM) lets its requests end within its --grace, and hands the rest on.
-No stored message is ever lost. A worker that is killed loses the requests in
-flight: other workers make them again. Runs of an agent that no other worker
-serves wait until one does.
+No stored message is ever lost. If a worker is killed, its requests and tools in
+flight are lost. Other workers begin them again, but no call of a tool with the
+effect once. Runs of an agent that no other worker serves wait until one does.
 
 -o json prints an object a line: name, host, pid, since, ended, agents, sole
 (the agents that no other worker serves), known (it has said what it has in
@@ -50,7 +50,11 @@ func workersCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					return printWorkers(cmd.OutOrStdout(), all, args, f.Output)
+					p := workersPrinter{cmd.OutOrStdout(), f.Output, ses.Conn.Clocks.Now()}
+					if len(args) > 0 {
+						return p.one(all, args[0])
+					}
+					return p.all(all)
 				})
 			},
 		}
@@ -59,28 +63,40 @@ func workersCommand() *cobra.Command {
 	})
 }
 
-func printWorkers(stdout io.Writer, all []cli.WorkerLine, args []string, format cli.Output) error {
-	if len(args) > 0 {
-		all = slices.DeleteFunc(all, func(w cli.WorkerLine) bool { return w.Name != args[0] })
-		if len(all) == 0 {
-			return cli.Usage("no worker %s is there, or was in the last day; axe workers lists them", args[0])
-		}
+// workersPrinter prints workers.
+type workersPrinter struct {
+	stdout io.Writer
+	format cli.Output
+	// now is the server's time.
+	now time.Time
+}
+
+// one prints the worker with a name.
+func (p workersPrinter) one(all []cli.WorkerLine, name string) error {
+	i := slices.IndexFunc(all, func(w cli.WorkerLine) bool { return w.Name == name })
+	if i < 0 {
+		return cli.Usage("no worker %s is there, or was in the last day; axe workers lists them", name)
 	}
-	if format.JSON() {
+	if p.format.JSON() {
+		return cli.PrintJSON(p.stdout, all[i])
+	}
+	return p.work(all[i])
+}
+
+// all prints a line for each worker.
+func (p workersPrinter) all(all []cli.WorkerLine) error {
+	if p.format.JSON() {
 		for _, w := range all {
-			if err := cli.PrintJSON(stdout, w); err != nil {
+			if err := cli.PrintJSON(p.stdout, w); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if len(args) > 0 {
-		return printWorker(stdout, all[0])
-	}
 	if len(all) == 0 {
 		return nil
 	}
-	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tHOST\tSTATUS\tSLOTS\tTOOLS\tRUNS\tAGENTS")
 	for _, w := range all {
 		slots, tools, runs := "?", "?", "?"
@@ -90,7 +106,7 @@ func printWorkers(stdout io.Writer, all []cli.WorkerLine, args []string, format 
 			runs = strconv.Itoa(len(w.Runs) + w.More)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(w.Name), cli.Printable(w.Host),
-			w.Status(time.Now()), slots, tools, runs, names(w.Agents))
+			w.Status(p.now), slots, tools, runs, names(w.Agents))
 	}
 	return table.Flush()
 }
@@ -107,10 +123,10 @@ func names(all []string) string {
 	return cli.Printable(text)
 }
 
-// printWorker prints the runs that a worker has in hand, and the cost of its
-// stop.
-func printWorker(stdout io.Writer, w cli.WorkerLine) error {
-	fmt.Fprintf(stdout, "worker %s on %s: %s\n", cli.Printable(w.Name), cli.Printable(w.Host), w.Status(time.Now()))
+// work prints the runs that a worker has in hand, and the cost of its stop.
+func (p workersPrinter) work(w cli.WorkerLine) error {
+	stdout := p.stdout
+	fmt.Fprintf(stdout, "worker %s on %s: %s\n", cli.Printable(w.Name), cli.Printable(w.Host), w.Status(p.now))
 	switch {
 	case w.Gone:
 		return nil
@@ -118,7 +134,10 @@ func printWorker(stdout io.Writer, w cli.WorkerLine) error {
 		_, err := fmt.Fprintln(stdout, "it has not said what it has in hand")
 		return err
 	}
-	asking := 0
+	atLeast, asking := "", 0
+	if w.More > 0 { // it does not list all
+		atLeast = "at least "
+	}
 	for _, r := range w.Runs {
 		if r.Progress.Event == run.ProgressAsking || r.Progress.Event == run.ProgressRunning {
 			asking++
@@ -126,7 +145,8 @@ func printWorker(stdout io.Writer, w cli.WorkerLine) error {
 	}
 	fmt.Fprintf(stdout, "%d of %d slots and %d of %d tool slots in use, %d runs in hand\n", w.Slots-w.Free, w.Slots,
 		w.ToolSlots-w.FreeTools, w.ToolSlots, len(w.Runs)+w.More)
-	fmt.Fprintf(stdout, "killed, it loses %d requests and tools in flight, which others begin again\n", asking)
+	fmt.Fprintf(stdout, "killed, it loses %s%d requests and tools in flight: others begin them again, "+
+		"but no tool with the effect once\n", atLeast, asking)
 	if len(w.Sole) > 0 {
 		fmt.Fprintf(stdout, "no other worker serves %s: their runs would wait\n", names(w.Sole))
 	}
@@ -137,7 +157,7 @@ func printWorker(stdout io.Writer, w cli.WorkerLine) error {
 	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "TREE\tPATH\tAGENT\tIN HAND\tDOES")
 	for _, r := range w.Runs {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", r.Tree, r.Path, r.Agent, presence.Age(time.Since(r.Since)),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", r.Tree, r.Path, r.Agent, presence.Age(p.now.Sub(r.Since)),
 			cli.ProgressText(r.Progress))
 	}
 	return table.Flush()

@@ -18,7 +18,8 @@ type WorkerLine struct {
 	Since  time.Time `json:"since"`
 	Ended  time.Time `json:"ended,omitzero"`
 	Agents []string  `json:"agents"`
-	// Sole are the agents that no other worker serves.
+	// Sole are the agents that no other worker serves. A worker that drains
+	// serves none.
 	Sole []string `json:"sole,omitempty"`
 	// Known says that the worker has answered, with its Work. A worker of
 	// an older version does not.
@@ -91,10 +92,11 @@ func (w WorkerLine) Status(now time.Time) string {
 	return "up " + presence.Age(now.Sub(w.Since))
 }
 
-// soleAgents returns the agents that no other worker serves.
+// soleAgents returns the agents that no other worker serves. A worker that
+// drains serves none.
 func soleAgents(w presence.Busy, there []presence.Busy) (sole []string) {
 	for _, agent := range w.Agents {
-		serves := func(b presence.Busy) bool { return b.Name != w.Name && b.Serves(agent) }
+		serves := func(b presence.Busy) bool { return b.Name != w.Name && !b.Draining && b.Serves(agent) }
 		if !slices.ContainsFunc(there, serves) {
 			sole = append(sole, agent)
 		}
