@@ -158,6 +158,7 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.Dial.Log = cmp.Or(cfg.Dial.Log, log)
 	requests := newInflight()
+	requests.space = cfg.Space
 	cfg.Dial.disconnected, cfg.Dial.reconnected = requests.disconnected, requests.reconnected
 	cfg.Dial.violated = requests.violated
 	cfg.Dial.dialing = requests.dialing
@@ -242,7 +243,7 @@ func (c *Conn) Watch(ctx context.Context, subject string, fn func(Stored)) error
 	if Restricted(c) {
 		return nil
 	}
-	c.inflight.view(subject)
+	ended := c.inflight.view(subject)
 	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
 		if receivedHeader(m) > 0 && !isWhole(m) {
 			// Its place may be made up.
@@ -256,9 +257,14 @@ func (c *Conn) Watch(ctx context.Context, subject string, fn func(Stored)) error
 		fn(s)
 	})
 	if err != nil {
+		ended()
 		return fmt.Errorf("watch %s: %w", subject, err)
 	}
-	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() })
+	context.AfterFunc(ctx, func() {
+		_ = sub.Unsubscribe()
+		// The violation of a short watch may come after its end.
+		time.AfterFunc(answerTimeout, ended)
+	})
 	return nil
 }
 

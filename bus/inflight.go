@@ -33,8 +33,11 @@ type inflight struct {
 	// deaf is the violation by which the connection gets no answers; nil if
 	// it may subscribe to its inboxes.
 	deaf error
-	// views are the subjects of Watch. A user may lack permission for them.
-	views map[string]bool
+	// views counts the watches of each subject (Watch). A user may lack
+	// permission for the subject.
+	views map[string]int
+	// space is that of the connection.
+	space subjects.Space
 	// repeats is the number of attempts that were made again.
 	repeats atomic.Uint64
 	// dials is the number of attempts to connect. It changes before any
@@ -53,7 +56,7 @@ func (f *inflight) dialing() {
 }
 
 func newInflight() *inflight {
-	return &inflight{open: map[*request]bool{}, views: map[string]bool{}, up: make(chan struct{})}
+	return &inflight{open: map[*request]bool{}, views: map[string]int{}, up: make(chan struct{})}
 }
 
 // request is a request that has no answer yet.
@@ -125,32 +128,40 @@ func (f *inflight) disconnected() {
 	}
 }
 
-// view notes a subject of Watch.
-func (f *inflight) view(subject string) {
+// view notes a watch of a subject. The caller calls ended at its end.
+func (f *inflight) view(subject string) (ended func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.views[subject] = true
+	f.views[subject]++
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.views[subject]--; f.views[subject] == 0 {
+			delete(f.views, subject)
+		}
+	}
 }
 
 // violated ends the requests that a server may have refused for want of a
 // permission. The server reports a violation apart from the request, with its
 // subject. If no open request has that subject, violated ends all requests of
-// the library, whose subjects are unknown. A connection that may not subscribe
+// the library, whose subjects are unknown, unless the subject is one that only
+// messages without an answer have. A connection that may not subscribe
 // to its inboxes gets no answer at all. It reports whether it ended any, or
 // whether the violation is one of Watch, which may see nothing.
 func (f *inflight) violated(err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var named, others []*request
+	_, rest, _ := strings.Cut(err.Error(), `to "`)
+	subject, _, _ := strings.Cut(rest, `"`)
 	subscription := strings.Contains(err.Error(), "Permissions Violation for Subscription")
-	inbox := strings.Contains(err.Error(), `to "`+subjects.InboxPrefix)
+	inbox := strings.HasPrefix(subject, subjects.InboxPrefix)
 	if subscription && inbox {
 		f.deaf = err
 	}
 	if subscription && !inbox {
-		_, rest, _ := strings.Cut(err.Error(), `to "`)
-		subject, _, _ := strings.Cut(rest, `"`)
-		return f.views[subject]
+		return f.views[subject] > 0
 	}
 	for r := range f.open {
 		switch {
@@ -162,7 +173,7 @@ func (f *inflight) violated(err error) bool {
 			named = append(named, r)
 		}
 	}
-	if len(named) == 0 {
+	if len(named) == 0 && !inbox && !f.unanswered(subject) {
 		named = others
 	}
 	for _, r := range named {
@@ -170,6 +181,13 @@ func (f *inflight) violated(err error) bool {
 		r.end()
 	}
 	return len(named) > 0
+}
+
+// unanswered reports whether messages to a subject, which is no inbox, have no
+// answer: live messages, and acknowledgements.
+func (f *inflight) unanswered(subject string) bool {
+	live := strings.TrimSuffix(f.space.LiveAll(), ">")
+	return strings.HasPrefix(subject, live) || strings.HasPrefix(subject, "$JS.ACK.")
 }
 
 // Forbidden reports whether an error is the violation of a permission: the

@@ -83,7 +83,8 @@ func violation(subject string) error {
 
 // TestForbiddenNamesTheRequest: a permission violation names a subject, and
 // ends the request to that subject. If no request has the subject, it ends the
-// requests of the client library, whose subjects are unknown.
+// requests of the client library, whose subjects are unknown. The violation of
+// a message without an answer ends none.
 func TestForbiddenNamesTheRequest(t *testing.T) {
 	f := newInflight()
 	named, a := f.begin(t.Context(), "a.b")
@@ -97,11 +98,19 @@ func TestForbiddenNamesTheRequest(t *testing.T) {
 	if library.Err() == nil || !Forbidden(l.reason(errBroken)) {
 		t.Errorf("the library's request: got %v, want the violation", l.reason(errBroken))
 	}
+	library, again := f.begin(t.Context(), "")
+	defer again.done()
+	for _, unanswered := range []string{"_INBOX.x", "_INBOX_ann.x", "axe.live.part.lead.t1.r", "$JS.ACK.AXE_RUNS.x"} {
+		if f.violated(violation(unanswered)) || library.Err() != nil {
+			t.Errorf("a request of the library ended with the violation of a message to %s", unanswered)
+		}
+	}
 	if !f.violated(violation("a.b")) || named.Err() == nil || !Forbidden(a.reason(errBroken)) {
 		t.Errorf("the request to a.b: got %v, want the violation", a.reason(errBroken))
 	}
 	a.done()
 	l.done()
+	again.done()
 	if f.violated(violation("a.b")) {
 		t.Error("a violation ended a request, and none is open")
 	}

@@ -1,11 +1,14 @@
 package bus
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -290,6 +293,33 @@ func TestSubscriptionViolation(t *testing.T) {
 	if !f.violated(err) || library.Err() != nil {
 		t.Error("the violation of a view is not expected, or has ended a request")
 	}
+}
+
+// TestEndedWatchesAreForgotten: the violation of a watch is expected for some
+// seconds after its end. Nothing is left of it then.
+func TestEndedWatchesAreForgotten(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *Conn) {
+		ctx, end := context.WithCancel(t.Context())
+		for i := range 1000 {
+			if err := c.Watch(ctx, fmt.Sprint("axe.live.", i/2), func(Stored) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end()
+		synctest.Wait()
+		left := func() int {
+			c.inflight.mu.Lock()
+			defer c.inflight.mu.Unlock()
+			return len(c.inflight.views)
+		}
+		if n := left(); n != 500 {
+			t.Errorf("%d subjects are noted at the end of the watches, want 500", n)
+		}
+		time.Sleep(2 * answerTimeout)
+		if n := left(); n != 0 {
+			t.Errorf("%d subjects are noted after the end of the watches, want 0", n)
+		}
+	})
 }
 
 // TestCredsName: the name of a user stands in the JWT of its creds file.
