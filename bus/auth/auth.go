@@ -22,6 +22,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/template"
 
 	"github.com/nats-io/jwt/v2"
@@ -44,7 +45,8 @@ type Config struct {
 	Space subjects.Space
 	// Listen is the address of the server for clients.
 	Listen string
-	// Hosts are the names and addresses in the server's certificate.
+	// Hosts are the names and addresses in the server's certificate. Without
+	// any they are those of CertFile.
 	Hosts []string
 	// CertFile and KeyFile are a certificate of one's own and its key. With
 	// them no authority is made.
@@ -224,15 +226,35 @@ func writeFile(file string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// URL is the address for clients of this machine, or of others if the server
-// has a name in its certificate.
+// URL is the address for clients: that of Listen or, if the server listens at
+// all addresses of its machine, the first host. A pattern such as *.example.com
+// is no host.
 func (c Config) URL() (string, error) {
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return "", fmt.Errorf("listen address must be HOST:PORT, got %q: %w", c.Listen, err)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = c.Hosts[0]
+		if host, err = c.firstHost(); err != nil {
+			return "", err
+		}
 	}
 	return "tls://" + net.JoinHostPort(host, port), nil
+}
+
+// firstHost returns the first name or address of the server's certificate that
+// is no pattern.
+func (c Config) firstHost() (_ string, err error) {
+	hosts := c.Hosts
+	if len(hosts) == 0 {
+		if hosts, err = hostsOf(c.CertFile); err != nil {
+			return "", fmt.Errorf("certificate %s: %w", c.CertFile, err)
+		}
+	}
+	for _, h := range hosts {
+		if !strings.HasPrefix(h, "*") {
+			return h, nil
+		}
+	}
+	return "", fmt.Errorf("the certificate has the names %q, and none of them is a host", hosts)
 }

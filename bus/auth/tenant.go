@@ -437,11 +437,11 @@ func URLOf(dir string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("%s: no listen address", file)
 	}
-	c := Config{Listen: listen}
 	tls, _ := read["tls"].(map[string]any)
 	certFile, _ := tls["cert_file"].(string)
-	if c.Hosts, err = hostsOf(certFile); err != nil {
-		return "", fmt.Errorf("%s: certificate: %w", file, err)
+	url, err := Config{Listen: listen, CertFile: certFile}.URL()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
 	}
-	return c.URL()
+	return url, nil
 }

@@ -262,3 +262,52 @@ func TestURLOf(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
+
+// TestURLOfOwnCertificate: clients of a server with a certificate of its own
+// use the first name in it that is no pattern. The file may begin with the key.
+func TestURLOfOwnCertificate(t *testing.T) {
+	for want, hosts := range map[string][]string{
+		"tls://bus.example.com:4333": {"*.example.com", "bus.example.com"},
+		"tls://10.0.0.1:4333":        {"*.example.com", "10.0.0.1"},
+		"":                           {"*.example.com", "*.example.org"},
+	} {
+		made := config(filepath.Join(t.TempDir(), "auth"))
+		made.Hosts = hosts
+		if err := auth.Make(made); err != nil {
+			t.Fatal(err)
+		}
+		own := config(filepath.Join(t.TempDir(), "own"))
+		own.Listen, own.Hosts = "0.0.0.0:4333", nil
+		own.KeyFile = filepath.Join(made.Dir, "tls", "server.key")
+		own.CertFile = filepath.Join(t.TempDir(), "both.pem")
+		var both []byte
+		for _, file := range []string{own.KeyFile, filepath.Join(made.Dir, "tls", "server.pem")} {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			both = append(both, b...)
+		}
+		if err := errors.Join(os.WriteFile(own.CertFile, both, 0o600), auth.Make(own)); err != nil {
+			t.Fatal(err)
+		}
+		for name, url := range map[string]func() (string, error){
+			"before": own.URL, "after": func() (string, error) { return auth.URLOf(own.Dir) },
+		} {
+			if got, err := url(); got != want || (err != nil) != (want == "") {
+				t.Errorf("%v, %s the system is made: got %q, %v; want %q", hosts, name, got, err, want)
+			}
+		}
+	}
+}
+
+// TestNoCertificateNothingWritten: a host that no certificate can name leaves
+// no directory behind.
+func TestNoCertificateNothingWritten(t *testing.T) {
+	c := config(filepath.Join(t.TempDir(), "auth"))
+	c.Hosts = []string{"bücher.example"}
+	err := auth.Make(c)
+	if _, there := os.Stat(c.Dir); err == nil || !errors.Is(there, fs.ErrNotExist) {
+		t.Errorf("got %v, and the directory: %v; want an error and no directory", err, there)
+	}
+}

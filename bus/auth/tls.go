@@ -35,9 +35,6 @@ func makeCertificates(dir string, hosts []string) error {
 	if err != nil {
 		return err
 	}
-	if err := writePair(filepath.Join(dir, CAFile), filepath.Join(dir, caKey), signed, ca); err != nil {
-		return err
-	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -56,14 +53,20 @@ func makeCertificates(dir string, hosts []string) error {
 			server.DNSNames = append(server.DNSNames, h)
 		}
 	}
-	if signed, err = x509.CreateCertificate(rand.Reader, server, authority, &key.PublicKey, ca); err != nil {
+	// Hosts may have a name that no certificate can have. Nothing is
+	// written before that is known.
+	certified, err := x509.CreateCertificate(rand.Reader, server, authority, &key.PublicKey, ca)
+	if err != nil {
 		return err
 	}
-	return writePair(filepath.Join(dir, serverCert), filepath.Join(dir, serverKey), signed, key)
+	if err := writePair(filepath.Join(dir, CAFile), filepath.Join(dir, caKey), signed, ca); err != nil {
+		return err
+	}
+	return writePair(filepath.Join(dir, serverCert), filepath.Join(dir, serverKey), certified, key)
 }
 
-// certificate returns a certificate that is valid from an hour ago: clocks
-// differ.
+// certificate returns a certificate for a name, which is not signed yet. It is
+// valid from an hour before now: the clock of a client may be slow.
 func certificate(name string) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -87,16 +90,19 @@ func writePair(certFile, keyFile string, cert []byte, key *ecdsa.PrivateKey) err
 	return writeFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 }
 
-// hostsOf returns the names and addresses of a server in a certificate, a PEM
-// file.
+// hostsOf returns the names and addresses in the first certificate of a PEM
+// file, which may have a key before it.
 func hostsOf(file string) ([]string, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	block, _ := pem.Decode(content)
+	block, rest := pem.Decode(content)
+	for block != nil && block.Type != "CERTIFICATE" {
+		block, rest = pem.Decode(rest)
+	}
 	if block == nil {
-		return nil, errors.New("not a PEM file")
+		return nil, errors.New("it has no certificate in PEM form")
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -105,9 +111,6 @@ func hostsOf(file string) ([]string, error) {
 	hosts := cert.DNSNames
 	for _, ip := range cert.IPAddresses {
 		hosts = append(hosts, ip.String())
-	}
-	if len(hosts) == 0 {
-		return nil, errors.New("it has no names")
 	}
 	return hosts, nil
 }

@@ -47,7 +47,8 @@ and neither the server nor its clients need them.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return i.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&i.hosts, "host", nil, "names and addresses of the server (default localhost and 127.0.0.1)")
+	flags.StringSliceVar(&i.hosts, "host", nil,
+		"names and addresses of the server (default localhost and 127.0.0.1, or those of --server-cert)")
 	flags.StringVar(&i.listen, "listen", "127.0.0.1:4222", "address of the server")
 	flags.StringVar(&i.store, "store", "", "directory of the server's streams (default DIR/jetstream)")
 	flags.Var(&i.maxStore, "max-store", "most bytes of the streams on disk")
@@ -80,10 +81,10 @@ func (i *authInit) run(cmd *cobra.Command, dir string) error {
 	if local := host == "localhost" || ip != nil && ip.IsLoopback(); !local && len(i.hosts) == 0 && i.cert == "" {
 		return cli.Usage("--listen %s: --host is required, since clients check the name of the server", i.listen)
 	}
-	if len(i.hosts) == 0 {
+	if len(i.hosts) == 0 && i.cert == "" {
 		i.hosts = []string{"localhost", "127.0.0.1"}
 	}
-	if ip != nil && !ip.IsUnspecified() && !slices.Contains(i.hosts, host) {
+	if i.cert == "" && ip != nil && !ip.IsUnspecified() && !slices.Contains(i.hosts, host) {
 		i.hosts = append(i.hosts, host)
 	}
 	users, err := i.scope.users()
@@ -99,6 +100,10 @@ func (i *authInit) run(cmd *cobra.Command, dir string) error {
 		StoreDir: i.store, MaxStore: int64(i.maxStore), ServerStore: int64(i.room), MaxPayload: 8 << 20,
 		Domain: i.scope.domain,
 	}
+	url, err := c.URL()
+	if err != nil && i.contexts != "" {
+		return cli.Fail(cli.CodeConfig, err)
+	}
 	if err := auth.Make(c); err != nil {
 		return cli.Fail(cli.CodeConfig, err)
 	}
@@ -108,7 +113,11 @@ func (i *authInit) run(cmd *cobra.Command, dir string) error {
 	if i.contexts == "" {
 		return nil
 	}
-	if err := i.writeContexts(c); err != nil {
+	ca := ""
+	if c.CertFile == "" {
+		ca = filepath.Join(c.Dir, auth.CAFile)
+	}
+	if err := (contexts{i.contexts, url, ca, c.Dir}).write(c.Users); err != nil {
 		return err
 	}
 	printNext(cmd.ErrOrStderr(), "nats-server -c "+filepath.Join(dir, auth.ConfFile),
@@ -116,19 +125,6 @@ func (i *authInit) run(cmd *cobra.Command, dir string) error {
 		"agentd --agents DIR --context "+i.contexts+"-worker",
 		"axe submit AGENT TEXT --context "+i.contexts+"-submitter")
 	return nil
-}
-
-// writeContexts writes a context of the nats CLI for each user.
-func (i *authInit) writeContexts(c auth.Config) error {
-	url, err := c.URL()
-	if err != nil {
-		return err
-	}
-	ca := ""
-	if c.CertFile == "" {
-		ca = filepath.Join(c.Dir, auth.CAFile)
-	}
-	return contexts{i.contexts, url, ca, c.Dir}.write(c.Users)
 }
 
 // contexts are those of the nats CLI for the users of one account.
@@ -142,6 +138,7 @@ type contexts struct {
 	dir string
 }
 
+// write writes a context for each user.
 func (c contexts) write(users []roles.User) error {
 	dir, err := filepath.Abs(c.dir)
 	if err != nil {
