@@ -62,6 +62,12 @@ func (f TaskFlags) Read(ctx context.Context) (TaskText, error) {
 	}
 	var t TaskText
 	var err error
+	var file string
+	if f.File != "" && !asFile { // before the wait for standard input
+		if file, err = readFile(ctx, f.File, in.max()); err != nil {
+			return TaskText{}, err
+		}
+	}
 	if asText || asFile || !Terminal(os.Stdin) {
 		if t.Stdin, err = in.readStdin(ctx, !asText && !asFile); err != nil {
 			return TaskText{}, err
@@ -72,11 +78,7 @@ func (f TaskFlags) Read(ctx context.Context) (TaskText, error) {
 		parts = append(parts, part{"", *f.Text})
 	}
 	if f.File != "" && !asFile {
-		text, err := readFile(f.File, in.max())
-		if err != nil {
-			return TaskText{}, err
-		}
-		parts = append(parts, part{f.File, text})
+		parts = append(parts, part{f.File, file})
 	}
 	if asText {
 		parts = slices.Insert(parts, 0, part{"", t.Stdin})
@@ -112,15 +114,24 @@ func join(parts []part) string {
 			text = strings.TrimRight(text, "\n")
 		}
 		if i > 0 {
-			fence := "```"
-			for strings.Contains(text, fence) {
-				fence += "`"
-			}
+			fence := strings.Repeat("`", max(3, longestRun(text, '`')+1))
 			text = fmt.Sprintf("%s:\n\n%s\n%s\n%s", p.name, fence, text, fence)
 		}
 		blocks = append(blocks, text)
 	}
 	return strings.Join(blocks, "\n\n")
+}
+
+// longestRun is the length of the longest run of a byte in a text.
+func longestRun(text string, of byte) (longest int) {
+	run := 0
+	for _, b := range []byte(text) {
+		if run++; b != of {
+			run = 0
+		}
+		longest = max(longest, run)
+	}
+	return longest
 }
 
 // MessageText returns the text of a message: arg, or the standard input if arg
@@ -157,15 +168,31 @@ func (in input) check(text string) (string, error) {
 	return text, nil
 }
 
-func readFile(file string, limit int64) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", Fail(CodeConfig, err)
+// readFile reads a file, until ctx ends. The file may be a pipe without a
+// writer, and nothing ends the wait for one: it is left to end with the process.
+func readFile(ctx context.Context, file string, limit int64) (string, error) {
+	type result struct {
+		text []byte
+		err  error
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return "", Fail(CodeConfig, err)
+	got := make(chan result, 1)
+	go func() {
+		var r result
+		f, err := os.Open(file)
+		if err == nil {
+			defer f.Close()
+			r.text, err = io.ReadAll(io.LimitReader(f, limit+1))
+		}
+		r.err = err
+		got <- r
+	}()
+	select {
+	case r := <-got:
+		if r.err != nil {
+			return "", Fail(CodeConfig, r.err)
+		}
+		return string(r.text), nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
 	}
-	return string(b), nil
 }
