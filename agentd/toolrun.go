@@ -43,6 +43,8 @@ type toolRun struct {
 	began time.Time
 	// artifacts has what the run stores for its tree.
 	artifacts *artifacts
+	// release is called when the call is over.
+	release func()
 }
 
 // action is a tool with the arguments of one call.
@@ -57,8 +59,6 @@ type action struct {
 	// that cannot find out whether it took effect.
 	plan   func() (json.RawMessage, error)
 	settle func(plan json.RawMessage) (string, builtin.Settled)
-	// release is called when the call is over.
-	release func()
 	// maxResult is the largest text that the caller's model is to read, in
 	// bytes.
 	maxResult int
@@ -132,7 +132,6 @@ func (r *toolRun) resolve() (err error) {
 		Artifacts: r.artifacts, MaxResult: def.Artifacts.Limit(),
 	}
 	r.action = builtinAction(t, call)
-	r.release = func() {}
 	_, r.reads = toolOf(def, "read_artifact")
 	return t.Check(call)
 }

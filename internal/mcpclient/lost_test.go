@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/axebus/axe/configs"
@@ -483,6 +484,40 @@ func TestSlowServer(t *testing.T) {
 	}
 }
 
+// callT is a call of the protocol.
+func callT(t *testing.T) *jsonrpc.Request {
+	t.Helper()
+	id, err := jsonrpc.MakeID("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &jsonrpc.Request{ID: id, Method: "tools/call"}
+}
+
+// TestHandedOverIsSent: a call ends when the writer has taken its line and has
+// not begun to write. It counts as sent, since it may be written yet. A line
+// that the writer never takes is not sent.
+func TestHandedOverIsSent(t *testing.T) {
+	for _, taken := range []bool{true, false} {
+		ctx, end := context.WithCancel(t.Context())
+		x := &exchange{}
+		c := newStdio(&process{limit: maxMessage})
+		written := make(chan error)
+		call := callT(t)
+		go func() { written <- c.Write(context.WithValue(ctx, exchangeKey{}, x), call) }()
+		if taken {
+			<-c.queue
+		}
+		x.mu.Lock()
+		atOnce := x.sent
+		x.mu.Unlock()
+		end()
+		if err := <-written; !errors.Is(err, context.Canceled) || x.sent != taken || taken && !atOnce {
+			t.Errorf("taken %t: error %v, sent %t, and at the end of the call %t", taken, err, atOnce, x.sent)
+		}
+	}
+}
+
 // TestWriteBroken: a request counts as sent if its write succeeds, and does not
 // if the write fails.
 func TestWriteBroken(t *testing.T) {
@@ -496,7 +531,14 @@ func TestWriteBroken(t *testing.T) {
 		}
 		x := &exchange{}
 		c := newStdio(&process{pipes: pipes{in: in}, limit: maxMessage})
-		err = c.write(line{bytes: []byte("{}\n"), exchange: x})
+		writing := make(chan struct{})
+		go func() {
+			defer close(writing)
+			c.writeAll()
+		}()
+		err = c.Write(context.WithValue(t.Context(), exchangeKey{}, x), callT(t))
+		close(c.closed)
+		<-writing
 		if (err != nil) != broken || x.sent == broken {
 			t.Errorf("broken %t: error %v, sent %t; want an error: %t, sent %t", broken, err, x.sent, broken, !broken)
 		}

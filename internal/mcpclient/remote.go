@@ -269,13 +269,18 @@ func (w *wire) fetch(req *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, err
 	case !isGood(resp):
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-		_ = resp.Body.Close()
-		resp.Body = io.NopCloser(bytes.NewReader(body))
+		resp.Body = io.NopCloser(bytes.NewReader(errorBody(resp)))
 	case !isStream(resp):
 		resp.Body = http.MaxBytesReader(nil, resp.Body, maxMessage)
 	}
 	return resp, nil
+}
+
+// errorBody reads and closes the body of a bad status.
+func errorBody(resp *http.Response) []byte {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	_ = resp.Body.Close()
+	return body
 }
 
 // notifications is a stream of notifications.
@@ -321,7 +326,7 @@ func readAnswer(resp *http.Response, x *exchange, limit int) error {
 // answer of JSON-RPC may come after the server, or a proxy before it, has begun
 // the call.
 func statusError(req *http.Request, resp *http.Response) error {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	body := errorBody(resp)
 	err := fmt.Errorf("the server answered with the HTTP status %s", resp.Status)
 	said := jsonrpc.Error{Message: strings.TrimSpace(strings.ToValidUTF8(string(body), "?"))}
 	msg, _ := jsonrpc.DecodeMessage(body)

@@ -123,7 +123,9 @@ func (c *stdio) answered(answer *jsonrpc.Response) {
 	}
 }
 
-// Write sends a message. If ctx ends, the message may be sent later.
+// Write sends a message. If ctx ends, the message may be sent later. A request
+// counts as sent from before the writer has its line: ctx may end before the
+// writer begins.
 func (c *stdio) Write(ctx context.Context, msg jsonrpc.Message) error {
 	data, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
@@ -134,8 +136,24 @@ func (c *stdio) Write(ctx context.Context, msg jsonrpc.Message) error {
 		l.exchange = exchangeOf(ctx)
 		c.expect(req.ID, l.exchange)
 	}
+	l.setSent(true)
+	if err := c.handOver(ctx, l); err != nil {
+		l.setSent(false)
+		return err
+	}
+	select {
+	case err := <-l.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// handOver waits until the writer takes a line.
+func (c *stdio) handOver(ctx context.Context, l line) error {
 	select {
 	case c.queue <- l:
+		return nil
 	case <-c.closed:
 		return io.ErrClosedPipe
 	case <-c.process.exited:
@@ -143,11 +161,12 @@ func (c *stdio) Write(ctx context.Context, msg jsonrpc.Message) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	select {
-	case err := <-l.done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
+}
+
+// setSent notes whether the request of a line may have reached the server.
+func (l line) setSent(sent bool) {
+	if l.exchange != nil {
+		l.exchange.setSent(sent)
 	}
 }
 
@@ -183,15 +202,12 @@ func (c *stdio) writeAll() {
 	}
 }
 
-// write writes one message. A request counts as sent if all of its JSON was
-// written, or may yet be.
+// write writes one message. A request was not sent if a part of its JSON could
+// not be written.
 func (c *stdio) write(l line) error {
-	if l.exchange != nil {
-		l.exchange.setSent(true)
-	}
 	n, err := c.process.pipes.in.Write(l.bytes)
-	if err != nil && l.exchange != nil && n < len(l.bytes)-1 {
-		l.exchange.setSent(false)
+	if err != nil && n < len(l.bytes)-1 {
+		l.setSent(false)
 	}
 	return err
 }
