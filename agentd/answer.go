@@ -18,7 +18,7 @@ import (
 // turn that mail follows, or as the outcome of the run.
 func (x *execution) storeAnswer(ctx context.Context, resp *provider.Response) (result, error) {
 	if len(x.start.Slash) > 0 && !x.state.LastTurn() {
-		resp.ToolCalls = append(resp.ToolCalls, tool.Commands(resp)...)
+		resp.ToolCalls = append(resp.ToolCalls, tool.Commands(resp, x.start.Slash)...)
 	}
 	submitted := tool.Submitted(resp, x.start.Tools) != nil
 	mayCall := len(x.start.Tools)+len(x.start.Slash) > 0

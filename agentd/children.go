@@ -187,8 +187,8 @@ func (r *loadedRun) stopBelow(ctx context.Context, e run.StopBelow) error {
 
 // notifyIdle tells the parent of a fork that the fork is idle. An idle root has
 // no parent to tell. A child that was called can become idle too, for example
-// by an interrupt. It does not tell its parent, and gets a timer of its own,
-// for its deadline.
+// by an interrupt. Its parent is not told. Only the timer of the parent's turn
+// bounds such a child until then, so it gets a timer for its own deadline.
 func (r *loadedRun) notifyIdle(ctx context.Context, e run.NotifyIdle) error {
 	if !r.hasOwnTimer() {
 		return r.w.writeAll(ctx, []bus.Message{timer(r.run, 0, r.deadline())})

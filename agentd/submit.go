@@ -36,8 +36,9 @@ func (w *Worker) submitted(ctx context.Context, d *bus.Delivery) {
 // forward turns a submission into the call of a root, or into a failed result.
 // A submission with a malformed subject becomes a dead letter. A second
 // submission with the same id makes no second call, because the fence of the
-// call refuses it. After an error the submission is tried again. Late says that
-// the timer of the root comes later, and the acknowledgement with it.
+// call refuses it. After an error the server delivers the submission again. Late
+// says that the timer of the root is set later: the submission is acknowledged
+// then.
 func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (late bool, _ error) {
 	if err := w.conn.Clocks.Submissions().Settle(ctx, d); err != nil {
 		return false, err
@@ -147,11 +148,12 @@ func (w *Worker) rootHeader(r subjects.Run, d *bus.Delivery) (_ subjects.Header,
 	}, asked, nil
 }
 
-// keptTooShort is the text of a refusal: the tree would lose its history.
+// keptTooShort is the text of the refusal of a tree that may take longer than
+// the stream keeps its messages.
 const keptTooShort = "submission refused: the tree may take %s and its messages are kept for %s; " +
 	"submit it with a shorter time (" + subjects.HeaderTimeout + ": %.0f), or start a worker with a longer --keep"
 
-// roomInterval is the time between two looks for room.
+// roomInterval is the time between two checks whether a new tree may begin.
 const roomInterval = time.Second
 
 // awaitRoom waits while no new tree may begin (bus.Health.Room), until the
@@ -187,9 +189,9 @@ func rootDeadline(w *Worker, now time.Time, d *bus.Delivery, timeout time.Durati
 
 // submittedTimeout returns the time that a submission asks for, counted from
 // the moment at which it was stored, 0 if it asks for none. It reads
-// Axe-Timeout, and Axe-Deadline if that is missing. Axe-Timeout needs no clock
-// that agrees with the server's. Workers of an earlier version read
-// Axe-Deadline alone, so a submission may have both.
+// Axe-Timeout or, without that, Axe-Deadline. A submitter needs the server's
+// clock for the second. Workers of an earlier version read Axe-Deadline alone,
+// so a submission may have both.
 func submittedTimeout(d *bus.Delivery) (time.Duration, error) {
 	if s := d.Header.Get(subjects.HeaderTimeout); s != "" {
 		return subjects.ParseTimeout(s)

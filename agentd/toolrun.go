@@ -52,8 +52,9 @@ type action struct {
 	effect run.ToolEffect
 	// key is the same for every attempt at the call, and for no other call.
 	key string
-	// use carries out the call. If its context ends, the result is what
-	// there was until then. The error is for the model.
+	// use carries out the call. If its context ends, the text is the output
+	// until then, and the error says that the tool was stopped. Any other
+	// error is for the model.
 	use func(ctx context.Context) (string, error)
 	// plan and settle are those of builtin.Tool. They are nil for a tool
 	// that cannot find out whether it took effect.
@@ -195,10 +196,10 @@ func builtinAction(t builtin.Tool, c builtin.Call) action {
 	return a
 }
 
-// begin puts an attempt on the log. It returns true if the log shows the
-// attempt of this execution. The attempt of another one may have taken effect:
-// the tool then finds that out, or the call is unknown, or a person or its
-// settings ask for another attempt.
+// begin puts an attempt on the log. Ok is true if the last attempt on the log is
+// that of this execution, which may then call the tool. The attempt of another
+// worker may have taken effect. The tool may find that out. If it cannot, the
+// call is unknown, unless its settings or a person ask for another attempt.
 func (r *toolRun) begin(ctx context.Context) (res result, ok bool, err error) {
 	x := r.x
 	if last := x.state.Attempt; last != nil && !x.state.MayBeginAgain {
@@ -371,7 +372,7 @@ func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	done()
 	switch {
 	case r.task != nil:
-		return run.Outcome{}, nil // on the log it is ended with the run
+		return run.Outcome{}, nil // the task goes on: the outcome says nothing
 	case errors.Is(ended, errToolTime), errors.Is(ended, errDeadline):
 		if err != nil { // else the tool ended by itself
 			return toolTimeout(timeAllowed(x), output), nil

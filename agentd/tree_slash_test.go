@@ -32,7 +32,7 @@ func slashToCalls(req *provider.Request) *provider.Request {
 		said, results := strings.CutPrefix(m.Content, "Results of your commands, in their order:\n\n")
 		switch {
 		case m.Role == provider.Assistant && len(m.ToolCalls) == 0:
-			wrote = tool.Commands(&provider.Response{Content: m.Content})
+			wrote = tool.Commands(&provider.Response{Content: m.Content}, nil)
 			m.ToolCalls = wrote
 		case m.Role == provider.User && results:
 			m = provider.Message{Role: provider.ToolRole, ToolResults: readResults(wrote, said)}

@@ -21,7 +21,8 @@ const quietTime = 3 * time.Second
 // result, timers, tallies, dead letters, large bodies and artifacts. The memory
 // of its agents stays. It waits until the tree is quiet for three seconds. The
 // error is ErrAtWork if some run of the tree may still move. Found is false if
-// no tree has the id. Forget then removes what an earlier one has left.
+// no tree has the id. Forget then removes the remains of an earlier Forget that
+// did not end.
 func Forget(ctx context.Context, c *Client, tree subjects.Tree) (found bool, err error) {
 	f, err := c.find(ctx, tree)
 	switch {

@@ -31,9 +31,9 @@ func newLineReader(r io.Reader, limit int) *lineReader {
 	return &lineReader{bufio.NewReaderSize(r, 64<<10), limit}
 }
 
-// next returns the next line without its end. Of a line that is too long it
-// returns the first and the last bytes, and errTooLarge. It keeps no more of
-// it.
+// next returns the next line without its line break, and without the spaces
+// around it. Of a line of more than max bytes it keeps the first and the last
+// edge bytes alone, and returns both with errTooLarge.
 func (l *lineReader) next() ([]byte, error) {
 	var all []byte
 	long := false

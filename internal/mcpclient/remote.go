@@ -24,13 +24,14 @@ import (
 )
 
 const (
-	// maxStatusText bounds the text of a bad status that an error has, in
-	// bytes.
+	// maxStatusText bounds the text that an error quotes from the body of a
+	// bad status, in bytes.
 	maxStatusText = 300
 	// maxErrorBody bounds the body of a bad status that is read, in bytes.
 	maxErrorBody = 64 << 10
-	// headerTime bounds the wait for the beginning of an answer without an
-	// exchange. It leaves time of connectTime for the rest of the start.
+	// headerTime bounds the wait for the beginning of an answer to a request
+	// without an exchange. It is shorter than connectTime, which bounds the
+	// whole start of a connection.
 	headerTime = 10 * time.Second
 )
 
@@ -99,7 +100,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case x == nil:
 		return w.other(req)
-	case req.Method == http.MethodGet: // a broken stream goes on
+	case req.Method == http.MethodGet: // the SDK opens a broken stream again
 		resp, err := w.fetch(req)
 		if err == nil && isStream(resp) {
 			resp.Body = &eventTap{body: resp.Body, exchange: x, limit: w.limit}
@@ -227,8 +228,9 @@ func (w *wire) other(req *http.Request) (*http.Response, error) {
 // begin makes a request, and bounds the wait for the beginning of its answer by
 // headerTime and by the end of the toolset. Otherwise a silent server would
 // hold up a connection that is being made, and one that is being closed, for
-// ever. A request with a deadline needs no other bound. A stream that the SDK
-// opens again holds nothing up, and its end would break the connection.
+// ever. A request with a deadline needs no other bound. There is none for a
+// stream that the SDK opens again: nothing waits for it, and an error would end
+// the connection.
 func (w *wire) begin(req *http.Request) (*http.Response, error) {
 	isGet := req.Method == http.MethodGet
 	if _, bounded := req.Context().Deadline(); bounded || isGet && w.streamed.Load() {

@@ -25,8 +25,8 @@ type Slots struct{ All, Free int }
 // Queue is the work of one agent on the whole bus.
 type Queue struct {
 	Agent string
-	// Calls is the number of calls that wait for a worker, and Taken that
-	// of those that workers have in hand.
+	// Calls is the number of calls that wait for a worker. Taken is the
+	// number of calls that workers have in hand.
 	Calls, Taken uint64
 	// Inbound is the number of messages to runs under way that wait for a
 	// worker.
@@ -53,7 +53,7 @@ type loadCollector struct {
 	calls, taken, inbound *prometheus.Desc
 
 	mu sync.Mutex
-	// measure is nil before the worker is there.
+	// measure is nil until the worker has been made.
 	measure func(context.Context) Load
 	last    Load
 	at      time.Time

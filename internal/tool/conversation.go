@@ -10,8 +10,8 @@ import (
 
 // Conversation is the conversation of the run at a path: the first user
 // message, then for each turn its answer and the results of its calls, in call
-// order. A turn that ended with the run idle has the notice of the mail that
-// woke it.
+// order. After a turn that left the run idle comes the notice of the mail that
+// woke the run.
 func Conversation(at subjects.Path, user string, turns []run.Turn) []provider.Message {
 	msgs := []provider.Message{{Role: provider.User, Content: user}}
 	for i, t := range turns {

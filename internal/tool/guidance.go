@@ -51,10 +51,8 @@ func howToWrite(names []string) string {
 			"Their results come with the next message; a message without a command is your answer.",
 		"",
 	}
-	for _, f := range slashForms {
-		if slices.Contains(names, toolOf(f.name)) {
-			forms = append(forms, "- "+f.form)
-		}
+	for _, form := range formsOf(names) {
+		forms = append(forms, "- "+form)
 	}
 	return strings.Join(forms, "\n")
 }

@@ -104,7 +104,7 @@ func TestWithheldCommands(t *testing.T) {
 	e := run.Entry{
 		Answer: &provider.Response{
 			Content:   "/slash check-mail\n/slash kill r-1-0",
-			ToolCalls: tool.Commands(&provider.Response{Content: "/slash check-mail\n/slash kill r-1-0"}),
+			ToolCalls: tool.Commands(&provider.Response{Content: "/slash check-mail\n/slash kill r-1-0"}, nil),
 		},
 		Calls: []run.Call{
 			{Op: run.OpMail, Slash: true},

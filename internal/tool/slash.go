@@ -3,6 +3,7 @@ package tool
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -35,8 +36,8 @@ var slashForms = []struct {
 // parseSlash reads the commands in the text of a model that cannot call tools.
 // A command is a line that begins with /slash, with at most three spaces before
 // it, inside a fence or not. A line that is indented further, or quoted with >,
-// is prose about a command. The commands are those of the design document of
-// the sub-agents' tools, and wait.
+// is prose about a command. The document "Sub-Agent Tools" defines the commands,
+// but for wait.
 //
 //	/slash fork                            fork, without arguments
 //	/slash fork "PROMPT"                   fork: prompt
@@ -54,13 +55,13 @@ var slashForms = []struct {
 // takes only its own line, so that an open quote does not swallow the commands
 // below it. Calls are numbered from slash-1 in the order of the text. Bytes
 // that are not UTF-8 become U+FFFD, since they would not survive being stored.
-func parseSlash(written string) []provider.ToolCall {
+func parseSlash(written string, offered []string) []provider.ToolCall {
 	var calls []provider.ToolCall
 	written = strings.ToValidUTF8(written, "\uFFFD")
 	for written != "" {
 		line, next, _ := strings.Cut(written, "\n")
 		if behind, ok := cutSlash(line); ok {
-			name, args, rest, wrong := readSlash(written[len(line)-len(behind):])
+			name, args, rest, wrong := readSlash(written[len(line)-len(behind):], offered)
 			if wrong == "" {
 				_, next, _ = strings.Cut(rest, "\n")
 				calls = append(calls, slashCall(len(calls)+1, name, args))
@@ -95,14 +96,15 @@ const wrongCut = "/slash error: your message was cut in this command, at its lim
 
 // Commands returns the commands in the text of an answer as tool calls. Of too
 // many it returns the first ones, and a call that says so. If the answer was
-// cut, its last line is no command: the end of an id may be missing.
-func Commands(resp *provider.Response) []provider.ToolCall {
+// cut, its last line is no command: the end of an id may be missing. Offered
+// are the tools of the commands that the model was taught.
+func Commands(resp *provider.Response, offered []string) []provider.ToolCall {
 	written, cut := strings.ToValidUTF8(resp.Content, "\uFFFD"), ""
 	if resp.Truncated() {
 		end := strings.LastIndex(written, "\n") + 1
 		written, cut = written[:end], written[end:]
 	}
-	calls := parseSlash(written)
+	calls := parseSlash(written, offered)
 	if _, ok := cutSlash(cut); ok {
 		calls = append(calls, malformed(len(calls)+1, clip(cut), wrongCut))
 	}
@@ -122,10 +124,10 @@ func (c Caller) isSlashCall(tc provider.ToolCall) bool {
 	return len(c.Start.Slash) > 0 && strings.HasPrefix(tc.ID, "slash-")
 }
 
-// splitSlashResults takes the commands out of a turn's tool calls, where they
-// stand behind the others. Their results are returned as text, each below its
-// line. Text from other agents is JSON in it, which nothing inside can break
-// out of.
+// splitSlashResults separates the commands of a turn from its other tool calls,
+// which come first. Called are the others. Written has the result of each
+// command below its line. Texts of other agents are JSON strings in it, so none
+// of them can look like the result of another command.
 func splitSlashResults(t run.Turn, results []provider.ToolResult) (called []provider.ToolCall, written string) {
 	var lines []string
 	for i, tc := range t.Entry.Answer.ToolCalls {
@@ -146,6 +148,16 @@ func splitSlashResults(t run.Turn, results []provider.ToolResult) (called []prov
 	return called, "Results of your commands, in their order:\n\n" + strings.Join(lines[:len(lines)-1], "\n")
 }
 
+// formsOf returns the forms of the commands of some tools.
+func formsOf(tools []string) (forms []string) {
+	for _, f := range slashForms {
+		if slices.Contains(tools, toolOf(f.name)) {
+			forms = append(forms, f.form)
+		}
+	}
+	return forms
+}
+
 // cutSlash cuts /slash off a line; ok is false if the line is not a command.
 func cutSlash(line string) (behind string, ok bool) {
 	unindented := strings.TrimLeft(line, " ")
@@ -157,11 +169,10 @@ func cutSlash(line string) (behind string, ok bool) {
 // readSlash reads the command at the beginning of a text, behind /slash, and
 // returns the text behind it as rest. Wrong is the error for the model, "" if
 // the command is well-formed.
-func readSlash(s string) (name string, args map[string]string, rest, wrong string) {
+func readSlash(s string, offered []string) (name string, args map[string]string, rest, wrong string) {
 	written, s := word(s)
 	name = strings.ReplaceAll(strings.ToLower(written), "_", "-")
-	forms := make([]string, len(slashForms))
-	for i, f := range slashForms {
+	for _, f := range slashForms {
 		if f.name == name {
 			args = map[string]string{}
 			rest, wrong = f.read(s, args)
@@ -170,13 +181,12 @@ func readSlash(s string) (name string, args map[string]string, rest, wrong strin
 			}
 			return toolOf(name), args, rest, wrong
 		}
-		forms[i] = f.form
 	}
 	wrong = "/slash error: a command is missing"
 	if written != "" {
 		wrong = "/slash " + clip(written) + " is not known"
 	}
-	return "", nil, "", wrong + ". The commands are: " + strings.Join(forms, "; ")
+	return "", nil, "", wrong + ". The commands are: " + strings.Join(formsOf(offered), "; ")
 }
 
 func readFork(s string, args map[string]string) (rest, wrong string) {

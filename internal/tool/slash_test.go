@@ -402,6 +402,16 @@ func TestSlashRoundTrip(t *testing.T) {
 	})
 }
 
+// TestTeachesWhatIsOffered: the error of an unknown command names the commands
+// that the model was taught, and no others.
+func TestTeachesWhatIsOffered(t *testing.T) {
+	const want = "/slash stop is not known. The commands are: /slash check-mail; /slash kill ID"
+	got := tool.Commands(&provider.Response{Content: "/slash stop r-1-0"}, []string{"kill", "check_mail"})
+	if len(got) != 1 || got[0].Arguments["error"] != want {
+		t.Errorf("got %+v, want the error %q", got, want)
+	}
+}
+
 // TestCutCommands: an answer was cut in its last line. A command there is not
 // carried out, and the model is told.
 func TestCutCommands(t *testing.T) {
@@ -412,7 +422,7 @@ func TestCutCommands(t *testing.T) {
 		"/slash check-mail\n  /slash send r-1 hi": {slashCall("check_mail"), wrong("  /slash send r-1 hi")},
 		"/slash fork \"a\nb\"":                    {wrong(`/slash fork "a`)},
 	} {
-		got := tool.Commands(&provider.Response{Content: text, StopReason: "max_tokens"})
+		got := tool.Commands(&provider.Response{Content: text, StopReason: "max_tokens"}, nil)
 		for i := range got {
 			got[i].Raw = nil
 			delete(got[i].Arguments, "error")
