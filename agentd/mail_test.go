@@ -74,8 +74,8 @@ func (h *harness) lastShownTo(id string, n int) string {
 func TestCutAnswerOfAFork(t *testing.T) {
 	t.Parallel()
 	for on, want := range map[configs.OnTruncated]string{
-		configs.FailTruncated: `"success":false,"error":"answer cut at the limit of output tokens (stop reason length)",` +
-			`"partial":"half"`,
+		configs.FailTruncated: `"success":false,"error":"answer cut at the limit of output tokens ` +
+			`(stop reason length)","partial":"half"`,
 		configs.WarnTruncated: `"success":true,"summary":"half\n\n[This answer was cut`,
 	} {
 		t.Run(string(on), func(t *testing.T) {

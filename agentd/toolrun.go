@@ -365,6 +365,7 @@ func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	r.began = time.Now()
 	output, err := r.use(traced(timed, x, func() trace.SpanID { return trace.Tool(x.run.Path) }))
 	ended := context.Cause(timed)
+	timeOver := errors.Is(ended, errToolTime) || errors.Is(ended, errDeadline)
 	r.noteError(err)
 	lost := errors.Is(err, sandbox.ErrLost) || errors.Is(err, toolset.ErrLost)
 	slow.Stop()
@@ -373,18 +374,16 @@ func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	switch {
 	case r.task != nil:
 		return run.Outcome{}, nil // the task goes on: the outcome says nothing
-	case errors.Is(ended, errToolTime), errors.Is(ended, errDeadline):
-		if err != nil { // else the tool ended by itself
-			return toolTimeout(timeAllowed(x), output), nil
-		}
+	case err == nil && (ended == nil || timeOver): // the tool has ended by itself
+		return run.Outcome{Status: run.StatusCompleted, Result: output}, nil
+	case timeOver:
+		return toolTimeout(timeAllowed(x), output), nil
 	case ended != nil:
 		return run.Outcome{Status: run.StatusFailed, Kind: run.KindCancelled, Error: output}, ended
 	case lost && r.effect == run.ToolOnce:
 		return run.EndUnknown(w.cfg.Name, time.Since(r.began), r.key).Outcome(), nil
-	case err != nil:
-		return run.Failure(run.KindError, "%v", err), nil
 	}
-	return run.Outcome{Status: run.StatusCompleted, Result: output}, nil
+	return run.Failure(run.KindError, "%v", err), nil
 }
 
 // noteError notes the form or the task of an error by which a call goes on.

@@ -299,6 +299,7 @@ func TestSubscriptionViolation(t *testing.T) {
 // seconds after its end. Nothing is left of it then.
 func TestEndedWatchesAreForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *Conn) {
+		t.Helper()
 		ctx, end := context.WithCancel(t.Context())
 		for i := range 1000 {
 			if err := c.Watch(ctx, fmt.Sprint("axe.live.", i/2), func(Stored) {}); err != nil {

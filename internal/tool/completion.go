@@ -37,7 +37,8 @@ func Completed(s run.State) Completion {
 	if c, ok := parseCompletion(last.Answer.Content); ok {
 		return c
 	}
-	return Completion{Status: string(run.PeerIdle), Success: true, Summary: marked(last.Answer.Content, last.Answer.Truncated())}
+	summary := marked(last.Answer.Content, last.Answer.Truncated())
+	return Completion{Status: string(run.PeerIdle), Success: true, Summary: summary}
 }
 
 // parseCompletion reads an answer that is a Completion, with or without a fence
