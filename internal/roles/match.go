@@ -50,7 +50,9 @@ func Allowing(s Scope, subject string) (all []Role) {
 // OfViolation names the roles that have the subject of a server's violation,
 // for the end of the error: "; roles that have it: observer". It is empty for
 // any other error, and for a subject that no role has. The subject may be of a
-// bus with any prefix, partitions and domain.
+// bus with any prefix, partitions and domain. A user may have one of the roles
+// on a bus with another prefix. So the text names a stream or bucket that has
+// not the default prefix.
 func OfViolation(err error) string {
 	_, rest, _ := strings.Cut(err.Error(), `for Publish to "`)
 	subject, _, ok := strings.Cut(rest, `"`)
@@ -59,23 +61,31 @@ func OfViolation(err error) string {
 	}
 	for _, s := range scopesOf(subject) {
 		var names []string
-		for _, r := range Allowing(s, subject) {
+		for _, r := range Allowing(s.Scope, subject) {
 			names = append(names, string(r))
 		}
 		if len(names) > 0 {
-			return "; roles that have it: " + strings.Join(names, ", ")
+			return "; roles " + s.of + "that have it: " + strings.Join(names, ", ")
 		}
 	}
 	return ""
 }
 
+// guess is a bus to which a subject may belong.
+type guess struct {
+	Scope
+	// of names a stream or bucket of the bus, for the text. It is "" if the
+	// subject begins with the prefix, or if that is the default one.
+	of string
+}
+
 // scopesOf returns the buses to which a subject may belong. A subject of NATS
 // itself names a stream or a bucket, and with that the prefix of the bus.
-func scopesOf(subject string) (all []Scope) {
+func scopesOf(subject string) (all []guess) {
 	tokens := strings.Split(subject, ".")
 	if !strings.HasPrefix(subject, "$") {
 		for i := 1; i < len(tokens); i++ {
-			all = append(all, Scope{Space: spaceOf(strings.Join(tokens[:i], "."), tokens[i])})
+			all = append(all, guess{Scope: Scope{Space: spaceOf(strings.Join(tokens[:i], "."), tokens[i])}})
 		}
 		return all
 	}
@@ -83,13 +93,17 @@ func scopesOf(subject string) (all []Scope) {
 	if tokens[0] == "$JS" && len(tokens) > 2 && tokens[2] == "API" {
 		domain = tokens[1]
 	}
-	all = append(all, Scope{Domain: domain})
+	all = append(all, guess{Scope: Scope{Domain: domain}})
 	for _, name := range tokens[1:] {
 		name = strings.TrimPrefix(strings.TrimPrefix(name, "KV_"), "OBJ_")
 		parts := strings.Split(name, "_")
 		for i := 1; i < len(parts); i++ {
-			prefix := strings.ToLower(strings.Join(parts[:i], "_"))
-			all = append(all, Scope{Space: spaceOf(prefix, parts[len(parts)-1]), Domain: domain})
+			space := spaceOf(strings.ToLower(strings.Join(parts[:i], "_")), parts[len(parts)-1])
+			of := "for the bus of " + name + " "
+			if space.Prefix() == (subjects.Space{}).Prefix() {
+				of = ""
+			}
+			all = append(all, guess{Scope{Space: space, Domain: domain}, of})
 		}
 	}
 	return all

@@ -155,7 +155,8 @@ func TestConf(t *testing.T) {
 func TestOfViolation(t *testing.T) {
 	const (
 		cancels = "; roles that have it: operator, worker, archivist"
-		reads   = "; roles that have it: observer, operator, worker, provisioner, archivist, monitor"
+		has     = " it: observer, operator, worker, provisioner, archivist, monitor"
+		reads   = "; roles that have" + has
 	)
 	for subject, want := range map[string]string{
 		"$JS.API.STREAM.PURGE.KV_AXE_MEMORY": "; roles that have it: operator",
@@ -165,7 +166,7 @@ func TestOfViolation(t *testing.T) {
 		"axe.2.run.lead.T.r.cancel":          cancels,
 		"$JS.API.STREAM.INFO.AXE_RUNS":       reads,
 		"$JS.API.STREAM.INFO.AXE_RUNS_2":     reads,
-		"$JS.API.STREAM.INFO.ACME_EU_RUNS":   reads,
+		"$JS.API.STREAM.INFO.ACME_EU_RUNS":   "; roles for the bus of ACME_EU_RUNS that have" + has,
 		"$JS.hub.API.STREAM.INFO.AXE_RUNS":   reads,
 		"$JS.API.STREAM.DELETE.AXE_RUNS":     "",
 		"acme.eu.other.lead.T1":              "",
