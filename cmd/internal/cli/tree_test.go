@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,10 +18,21 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestMain makes the local time UTC, for the times of day in the scripts.
+// TestMain makes the local time UTC, for the times of day in the scripts. The
+// package of the NATS server reads time.Local in a goroutine of its own, from
+// its start on. So the process begins anew with another time zone.
 func TestMain(m *testing.M) {
-	time.Local = time.UTC
-	os.Exit(m.Run())
+	if os.Getenv("TZ") == "UTC" {
+		os.Exit(m.Run())
+	}
+	program, err := os.Executable()
+	if err == nil {
+		err = os.Setenv("TZ", "UTC")
+	}
+	if err == nil {
+		err = syscall.Exec(program, os.Args, os.Environ())
+	}
+	panic(err)
 }
 
 // TestTree folds messages and draws the tree after them. In the scripts
