@@ -222,7 +222,11 @@ func (l *lateTimers) setDue(ctx context.Context, now time.Time) (next time.Time)
 // Without an acknowledgement the message comes again, and with it the timer.
 func (l *lateTimers) set(ctx context.Context, due []*lateTimer) {
 	w := l.w
-	var open []*lateTimer
+	type written struct {
+		*lateTimer
+		err error
+	}
+	var open []written
 	var ms []bus.Message
 	for _, t := range due {
 		over, err := t.isOver(ctx, w)
@@ -232,17 +236,21 @@ func (l *lateTimers) set(ctx context.Context, due []*lateTimer) {
 		case over:
 			t.acknowledge(ctx, w)
 		default:
-			open = append(open, t)
+			open = append(open, written{lateTimer: t})
 			ms = append(ms, t.present(w))
 		}
 	}
 	for i, err := range w.conn.WriteAll(ctx, ms) {
-		if err = open[i].retryUnlessEnded(ctx, w, err); err != nil {
-			l.failed(ctx, open[i], err)
-		} else {
-			open[i].acknowledge(ctx, w)
-		}
+		open[i].err = err
 	}
+	_ = each(ctx, open, func(ctx context.Context, t written) error {
+		if err := t.retryUnlessEnded(ctx, w, t.err); err != nil {
+			l.failed(ctx, t.lateTimer, err)
+		} else {
+			t.acknowledge(ctx, w)
+		}
+		return nil
+	})
 }
 
 // failed gives back the delivery of a timer that could not be set.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/internal/tool"
@@ -33,17 +35,24 @@ func (w *Worker) peer(ctx context.Context, r subjects.Run, id subjects.Path) (p 
 }
 
 // hasEnded reports whether the run of a call has an outcome that counts, or a
-// cancel message.
+// cancel message. It reads both at the same time.
 func hasEnded(ctx context.Context, w *Worker, r subjects.Run, call bus.Stored) (bool, error) {
+	var ended, cancelled bool
+	group, ctx := errgroup.WithContext(ctx)
 	of := &loadedRun{w: w, run: r}
 	of.parseCall(call, false)
 	if reply, ok := of.replySubject(); ok {
-		if _, ended, err := w.runs.OutcomeAt(ctx, r, reply); ended || err != nil {
-			return ended, err
-		}
+		group.Go(func() (err error) {
+			_, ended, err = w.runs.OutcomeAt(ctx, r, reply)
+			return err
+		})
 	}
-	_, cancelled, err := w.runs.FirstAt(ctx, r.Cancel())
-	return cancelled, err
+	group.Go(func() (err error) {
+		_, cancelled, err = w.runs.FirstAt(ctx, r.Cancel())
+		return err
+	})
+	err := group.Wait()
+	return ended || cancelled, err
 }
 
 // readsMail reports whether a peer can read mail: the first entry of its log

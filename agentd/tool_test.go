@@ -224,29 +224,39 @@ func TestToolTimeout(t *testing.T) {
 }
 
 // TestToolEndsAtItsTime: a tool has taken effect, and its time is over before
-// the worker looks. The outcome says that it has taken effect.
+// the worker looks. The outcome says that it has taken effect, unless the
+// deadline of its run is over too.
 func TestToolEndsAtItsTime(t *testing.T) {
 	t.Parallel()
-	withHarness(t, func(h *harness) {
-		h.agents = []configs.Agent{
-			define("ops", nil, withTools(t.TempDir(), "write_artifact"), func(a *configs.Agent) {
-				a.ToolConf = map[string]configs.ToolConfig{"write_artifact": {Timeout: 30 * time.Second}}
-			}),
-		}
-		h.models["ops"] = turns(calls(use("write_artifact", "name", "a.md", "content", "x")), joinsResults)
-		h.startWorker("w", workerOptions{atStep: func(s step) error {
-			if s.Op == "store" && s.After {
-				time.Sleep(29 * time.Second) // the tool has 28, and the call 30
-			}
-			return nil
-		}})
-		h.awaitReady()
-		root := h.submit("ops", "do it")
-		h.awaitOutcome(root, time.Hour)
-		if o := h.outcomes(root.Reply(1, 0))[0]; o.Status != run.StatusCompleted || len(o.Artifacts) != 1 {
-			t.Errorf("outcome %+v, want that of a tool that has written a.md", o)
-		}
-	})
+	for after, want := range map[time.Duration]run.Status{
+		29 * time.Second: run.StatusCompleted, // the tool has 28, and the call 30
+		31 * time.Second: run.StatusFailed,
+	} {
+		t.Run(string(want), func(t *testing.T) {
+			t.Parallel()
+			withHarness(t, func(h *harness) {
+				h.agents = []configs.Agent{
+					define("ops", nil, withTools(t.TempDir(), "write_artifact"), func(a *configs.Agent) {
+						a.ToolConf = map[string]configs.ToolConfig{"write_artifact": {Timeout: 30 * time.Second}}
+					}),
+				}
+				h.models["ops"] = turns(calls(use("write_artifact", "name", "a.md", "content", "x")), joinsResults)
+				h.startWorker("w", workerOptions{atStep: func(s step) error {
+					if s.Op == "store" && s.After {
+						time.Sleep(after)
+					}
+					return nil
+				}})
+				h.awaitReady()
+				root := h.submit("ops", "do it")
+				h.eventually("the tool run has ended", func() bool { return len(h.outcomes(root.Reply(1, 0))) == 1 })
+				o := h.outcomes(root.Reply(1, 0))[0]
+				if o.Status != want || want == run.StatusCompleted && len(o.Artifacts) != 1 {
+					t.Errorf("outcome %+v, want one of a tool that has written a.md: %s", o, want)
+				}
+			})
+		})
+	}
 }
 
 // TestCancelManyCommands: a tree is cancelled while many commands of one turn

@@ -366,6 +366,7 @@ func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	output, err := r.use(traced(timed, x, func() trace.SpanID { return trace.Tool(x.run.Path) }))
 	ended := context.Cause(timed)
 	timeOver := errors.Is(ended, errToolTime) || errors.Is(ended, errDeadline)
+	inTime := ended == nil || timeOver && x.clock().Until(x.deadline()) > 0
 	r.noteError(err)
 	lost := errors.Is(err, sandbox.ErrLost) || errors.Is(err, toolset.ErrLost)
 	slow.Stop()
@@ -374,7 +375,7 @@ func (r *toolRun) call(ctx context.Context) (o run.Outcome, stopped error) {
 	switch {
 	case r.task != nil:
 		return run.Outcome{}, nil // the task goes on: the outcome says nothing
-	case err == nil && (ended == nil || timeOver): // the tool has ended by itself
+	case err == nil && inTime: // the tool has ended by itself
 		return run.Outcome{Status: run.StatusCompleted, Result: output}, nil
 	case timeOver:
 		return toolTimeout(timeAllowed(x), output), nil

@@ -114,7 +114,8 @@ type Entry struct {
 	Refused []uint64 `json:"refused,omitempty"`
 
 	// End says why the run ended, why there is no answer in an EntryIdle or
-	// EntryFinal, or why the run of an EntryHeld waits.
+	// EntryFinal, why the answer of an EntryIdle is a failure, or why the
+	// run of an EntryHeld waits.
 	End *End `json:"end,omitempty"`
 
 	// Attempt is the attempt that an EntryStarted begins.

@@ -54,12 +54,12 @@ func (c *Checker) checkBudgets(t *tree) {
 // modelCalls returns the number of a run's model calls that had an answer: the
 // answers on its log, and the one in its outcome unless the log has that too.
 // An entry with an End may have been written without a model call: a person
-// interrupted the run, or it reached a bound.
+// interrupted the run, or it reached a bound. One with a cut answer was not.
 func (n *node) modelCalls() (calls int) {
 	final := false
 	for _, t := range n.state.Turns {
 		final = t.Entry.Kind == run.EntryFinal
-		if t.Entry.End == nil {
+		if t.Entry.End == nil || t.Entry.Answer.Truncated() {
 			calls++
 		}
 	}
