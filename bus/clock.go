@@ -136,6 +136,9 @@ type Step struct {
 	// By is the length of the step. It is negative if the clock was set
 	// back.
 	By time.Duration `json:"by_ns"`
+
+	// measured says that this process has measured the step.
+	measured bool
 }
 
 const (
@@ -276,6 +279,7 @@ func (c *Clock) learn(s Step) {
 	if !unknown && !s.Created.Equal(c.created) || s.Before > s.After || slices.ContainsFunc(c.steps, s.same) {
 		return
 	}
+	s.measured = false
 	c.addStep(s)
 }
 
@@ -552,10 +556,14 @@ func (c *Clock) madeAt(created time.Time, last *reading) {
 }
 
 // step notes a step that this process has measured. It may have learned of the
-// step before. The caller holds the lock.
+// step before. Two of its own measurements are never of one step. The caller
+// holds the lock.
 func (c *Clock) step(s Step) {
-	learned := func(o Step) bool { return s.same(o) && s.meets(o) }
-	if !slices.ContainsFunc(c.steps, learned) {
+	s.measured = true
+	learned := func(o Step) bool { return !o.measured && s.same(o) && s.meets(o) }
+	if i := slices.IndexFunc(c.steps, learned); i >= 0 {
+		c.steps[i].measured = true
+	} else {
 		c.addStep(s)
 	}
 	c.clocks.mu.Lock()

@@ -188,12 +188,13 @@ func TestStepsOfARemovedStream(t *testing.T) {
 
 // TestStepLearnedAndMeasured: a connection learns a step of a clock that it has
 // not measured yet, and measures it then. The step counts once, and Keep passes
-// it on. Another step of the same length, without a message between, counts.
+// it on. Two more steps of the same length, without a message between, count
+// too. So do those to the time at which the step before was measured.
 func TestStepLearnedAndMeasured(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {
-		for _, step := range []time.Duration{5 * time.Minute, -5 * time.Minute} {
+		for _, step := range []time.Duration{5 * time.Minute, -5 * time.Minute, -2 * time.Second} {
 			var by, otherBy atomic.Int64
 			server := serveT(t, ServerConfig{})
 			c, other := skewedT(t, server, &by), skewedT(t, server, &otherBy)
@@ -210,8 +211,8 @@ func TestStepLearnedAndMeasured(t *testing.T) {
 			measure(other)
 			c.Clocks.Learn(other.Clocks.Steps())
 			by.Store(int64(step))
-			for _, want := range []time.Duration{step, 2 * step} {
-				time.Sleep(time.Second)
+			for _, want := range []time.Duration{step, 2 * step, 3 * step} {
+				time.Sleep(2 * time.Second)
 				measure(c)
 				if got := c.Clocks.Submissions().Stepped(); got != want {
 					t.Errorf("the server's clock was set by %v in all, stepped %v", want, got)
