@@ -467,8 +467,9 @@ func (c *Clock) doubts(d *Delivery) (wrong, old bool) {
 	return age < -(leastStep + r.bound), d.Count == 1 && age > doubtInterval && now.Sub(c.measured) > doubtInterval
 }
 
-// measure asks the stream's leader for its time. If another goroutine measures
-// at this moment, its reading serves for both.
+// measure asks the stream's leader for its time, through a worker if the user
+// is Restricted. If another goroutine measures at this moment, its reading
+// serves for both.
 func (c *Clock) measure(ctx context.Context) error {
 	began := time.Now()
 	select {
@@ -483,13 +484,14 @@ func (c *Clock) measure(ctx context.Context) error {
 	if done {
 		return nil
 	}
+	conn := c.clocks.conn
 	for taken := false; !taken; {
 		var sent reading
-		s, err := ask(ctx, c.clocks.conn, func(ctx context.Context) (jetstream.Stream, error) {
+		s, err := ask(ctx, conn, func(ctx context.Context) (jetstream.Stream, error) {
 			sent = c.clocks.begin()
-			return c.clocks.conn.js.Stream(ctx, c.stream)
+			return streamBy(ctx, conn, apiOfAll(conn), c.stream)
 		})
-		info, err := c.clocks.conn.Health.saw(c.stream, s, err)
+		info, err := conn.Health.saw(c.stream, s, err)
 		if err != nil {
 			return err
 		}

@@ -193,11 +193,7 @@ func (g *Grants) judge(key, text string, ok bool) (of grant.Grant, why string) {
 // read asks the leader of the bucket for the grant of a key.
 func (g *Grants) read(ctx context.Context, key string) (text string, ok bool, err error) {
 	c, b := g.conn, agentsBucket(g.conn)
-	api := c.reader.api
-	if Restricted(c) {
-		api = c.Space().ReadAPI(subjects.Tree{})
-	}
-	m, ok, err := lastBy(ctx, c, api, b.streamName(), b.subject(grantPrefix+key))
+	m, ok, err := lastBy(ctx, c, apiOfAll(c), b.streamName(), b.subject(grantPrefix+key))
 	if err != nil || !ok || !isGrant(m) {
 		return "", false, err
 	}

@@ -318,15 +318,20 @@ func count(ctx context.Context, c *Conn, filter string) (counts, error) {
 // streamInfo asks for the counts of the subjects below a filter under a prefix
 // of the JetStream API.
 func streamInfo(ctx context.Context, c *Conn, api, stream, filter string) (*jetstream.StreamInfo, error) {
-	js, err := jetstream.NewWithAPIPrefix(c.nc, api)
-	if err != nil {
-		return nil, err
-	}
-	s, err := js.Stream(ctx, stream)
+	s, err := streamBy(ctx, c, api, stream)
 	if err != nil {
 		return nil, err
 	}
 	return s.Info(ctx, jetstream.WithSubjectFilter(filter))
+}
+
+// streamBy asks for a stream under a prefix of the JetStream API.
+func streamBy(ctx context.Context, c *Conn, api, stream string) (jetstream.Stream, error) {
+	js, err := jetstream.NewWithAPIPrefix(c.nc, api)
+	if err != nil {
+		return nil, err
+	}
+	return js.Stream(ctx, stream)
 }
 
 // InOrder sorts messages by their place in the stream, and removes second

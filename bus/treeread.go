@@ -229,17 +229,22 @@ func apiOf(c *Conn, filter string) string {
 	return c.reader.api
 }
 
+// apiOfAll is the prefix of the JetStream API for a request that is about no
+// tree. It has a dot at its end.
+func apiOfAll(c *Conn) string {
+	if Restricted(c) {
+		return c.Space().ReadAPI(subjects.Tree{})
+	}
+	return c.reader.api
+}
+
 // restrict makes the connection read through the workers from now on, if one of
 // them answers. Why is the violation by which the user has no right to read the
 // first stream.
 func restrict(ctx context.Context, c *Conn, why error) (jetstream.Stream, error) {
 	why = cmp.Or(why, nats.ErrNoResponders)
-	js, err := jetstream.NewWithAPIPrefix(c.nc, c.Space().ReadAPI(subjects.Tree{}))
-	if err != nil {
-		return nil, err
-	}
 	s, err := askOnce(ctx, c, func(ctx context.Context) (jetstream.Stream, error) {
-		return js.Stream(ctx, c.cfg.Space.Stream(0).Name)
+		return streamBy(ctx, c, c.Space().ReadAPI(subjects.Tree{}), c.cfg.Space.Stream(0).Name)
 	})
 	switch {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled):

@@ -46,7 +46,7 @@ func restrictedT(t *testing.T, publish ...string) (op *Conn, sub Dial) {
 
 // TestTreeReads: a user that may only ask the workers for reads of trees reads
 // as any other: by the first message, the last one, the leader's last one, the
-// counts, a scan, a large body and an artifact.
+// counts, a scan, a large body, an artifact and the clock of a stream.
 func TestTreeReads(t *testing.T) {
 	op, dial := restrictedT(t, "axe.read.>")
 	op.cfg.MaxBody = 10 << 20
@@ -113,6 +113,10 @@ func TestTreeReads(t *testing.T) {
 	}
 	if err := ArtifactsOf(c, tree).Copy(t.Context(), &artifact, a); err != nil || artifact.String() != "artifact" {
 		t.Errorf("artifact: %q, %v", artifact.String(), err)
+	}
+	clock := c.Clocks.Submissions()
+	if passed, err := clock.Passed(t.Context(), clock.Now().Add(-time.Minute)); !passed || err != nil {
+		t.Errorf("a minute ago has passed: %t, %v; want true", passed, err)
 	}
 	// A read of more than a tree takes the right to read the stream.
 	if _, err := c.ReadByScan(t.Context(), space.Timers(), 0); !Forbidden(err) ||

@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"github.com/axebus/axe/agentd/run"
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/subjects"
 )
@@ -120,6 +123,69 @@ func TestOverdue(t *testing.T) {
 					client.ErrOverdue)
 			}
 		})
+	}
+}
+
+// TestOverdueThroughTheWorkers: a user without the right to read the streams
+// waits for a tree that is past its deadline. It gives up as any other user.
+func TestOverdueThroughTheWorkers(t *testing.T) {
+	t.Parallel()
+	allowed := func(subject string) *server.SubjectPermission {
+		return &server.SubjectPermission{Allow: []string{subject}}
+	}
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(),
+		Users: []*server.User{{Username: "worker", Password: "x"}, {Username: "sub", Password: "x",
+			Permissions: &server.Permissions{
+				Publish: allowed("axe.read.>"), Subscribe: allowed(subjects.Inboxes("sub") + ".>"),
+			},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("server is not ready")
+	}
+	dial := func(user string) *bus.Conn {
+		conn, err := bus.Open(t.Context(), bus.Config{
+			Dial: bus.Dial{URL: s.Addr().String(), User: user, Password: "x"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		return conn
+	}
+	worker := dial("worker")
+	if err := worker.Provision(t.Context(), bus.Provision{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := bus.ServeTreeReads(t.Context(), worker); err != nil {
+		t.Fatal(err)
+	}
+	echo, err := subjects.ParseAgent("echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := worker.Space().Run(echo, client.TreeID("late"), subjects.Root)
+	head := subjects.Header{
+		Tree: root.Tree, Path: root.Path, MaxDepth: 5, Deadline: time.Now().Add(-time.Minute),
+		Reply: root.Space.Result(echo, root.Tree),
+	}
+	call := bus.Message{Subject: root.Call(), Header: head.Pairs(), Body: []byte(`{"task":"x"}`)}
+	if _, err := worker.Write(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	c := client.New(dial("sub"))
+	if _, err := c.Wait(t.Context(), root.Tree); !errors.Is(err, client.ErrOverdue) {
+		t.Errorf("wait: got %v, want %v", err, client.ErrOverdue)
+	}
+	left, err := c.WaitEnded(t.Context(), root.Tree, subjects.Root, func(client.Event) {})
+	if left != 1 || err != nil {
+		t.Errorf("%d runs abandoned, %v; want 1 and no error", left, err)
 	}
 }
 
