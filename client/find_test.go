@@ -116,6 +116,33 @@ func TestWaitAfterARefusal(t *testing.T) {
 	}
 }
 
+// TestWaitWithoutSubmissions: the stream of submissions is missing. Wait returns
+// the outcome of a tree without a call all the same. It does not say that a tree
+// without an outcome is unknown.
+func TestWaitWithoutSubmissions(t *testing.T) {
+	t.Parallel()
+	conn := testbus.Open(t)
+	c, tree := client.New(conn), client.TreeID("order1")
+	_, js := conn.NATS()
+	if err := js.DeleteStream(t.Context(), "AXE_SUBMIT"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Wait(t.Context(), tree); !errors.Is(err, bus.ErrNoStream) {
+		t.Errorf("without an outcome: got %v, want %v", err, bus.ErrNoStream)
+	}
+	echo, err := subjects.ParseAgent("echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := bus.Message{Subject: conn.Space().Result(echo, tree), Body: []byte(`{"status":"completed","result":"y"}`)}
+	if _, err := conn.Write(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := c.Wait(t.Context(), tree); err != nil || o.Result != "y" {
+		t.Errorf("got %+v, %v; want the result y", o, err)
+	}
+}
+
 // TestUnknownTree: Wait, Cancel and Follow return ErrUnknownTree for an id that
 // has no tree. Wait returns it within seconds.
 func TestUnknownTree(t *testing.T) {
