@@ -174,8 +174,8 @@ func TestListOverAnotherValue(t *testing.T) {
 }
 
 // storeDead stores entries of workers that have no process, each with a message
-// in hand.
-func (h *harness) storeDead(n int) {
+// of a subject in hand.
+func (h *harness) storeDead(n int, subject string) {
 	since := time.Now().UTC()
 	for i := range n {
 		e := presence.Entry{Name: fmt.Sprintf("dead%03d", i), Agents: []string{"leaf"}, Since: since}
@@ -188,7 +188,7 @@ func (h *harness) storeDead(n int) {
 			h.tb.Fatal(err)
 		}
 		ack := "$JS.ACK.AXE_RUNS.agent_leaf.1." + strconv.Itoa(1+i) + ".1.1764000000000000000.0"
-		list := bus.HeldList{Process: since, Messages: []bus.Held{{Ack: ack, Subject: "axe.run.leaf.x.r.call"}}}
+		list := bus.HeldList{Process: since, Messages: []bus.Held{{Ack: ack, Subject: subject}}}
 		if _, err := h.conn.Workers().PutHeld(h.ctx, token, 0, list); err != nil {
 			h.tb.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestManyDeaths(t *testing.T) {
 		config.Log = log
 		h.startWorker("finder", workerOptions{Config: config})
 		h.awaitReady()
-		h.storeDead(dead)
+		h.storeDead(dead, "axe.run.leaf.x.r.call")
 		time.Sleep(8 * time.Second)
 		if n := len(withText(lines(), "worker found gone")); n != dead {
 			t.Errorf("%d workers were found gone within 8 s, want %d", n, dead)
@@ -221,12 +221,15 @@ func TestManyDeaths(t *testing.T) {
 
 // TestDeathBesideACrowdedWorker: a worker has more runs in hand than it names.
 // Another one dies. The messages of the dead one may be among those runs, so
-// they are not given back, except those of an agent that the crowded worker
-// does not serve.
+// they are not given back. The calls of an agent that the crowded worker does
+// not serve are, but not the messages that every worker takes.
 func TestDeathBesideACrowdedWorker(t *testing.T) {
 	t.Parallel()
-	for agent, want := range map[string]int{"leaf": 0, "other": 1} {
-		t.Run(agent, func(t *testing.T) {
+	for _, test := range []struct {
+		agent, message string
+		want           int
+	}{{"leaf", "r.call", 0}, {"other", "r.call", 1}, {"other", "r.cancel", 0}, {"other", "r-1-0.due.1", 0}} {
+		t.Run(test.agent+" "+test.message, func(t *testing.T) {
 			t.Parallel()
 			withHarness(t, func(h *harness) {
 				h.agents = []configs.Agent{define("leaf", nil)}
@@ -235,14 +238,14 @@ func TestDeathBesideACrowdedWorker(t *testing.T) {
 				config.Log = log
 				h.startWorker("finder", workerOptions{Config: config})
 				h.awaitReady()
-				crowded := h.startCrowded("early", agent)
-				h.storeDead(1)
+				crowded := h.startCrowded("early", test.agent)
+				h.storeDead(1, "axe.run.leaf.x."+test.message)
 				time.Sleep(8 * time.Second)
 				if n := len(withText(lines(), "worker found gone")); n != 1 {
 					t.Errorf("%d workers were found gone, want 1", n)
 				}
-				if n := len(withText(lines(), "given back")); n != want {
-					t.Errorf("the messages of %d workers were given back, want %d", n, want)
+				if n := len(withText(lines(), "given back")); n != test.want {
+					t.Errorf("the messages of %d workers were given back, want %d", n, test.want)
 				}
 				crowded()
 			})
@@ -298,7 +301,7 @@ func TestDeadOfTheDay(t *testing.T) {
 		const dead = 300
 		h.agents = []configs.Agent{define("leaf", nil)}
 		h.startWorker("first", workerOptions{}).kill() // it makes the streams
-		h.storeDead(dead)
+		h.storeDead(dead, "axe.run.leaf.x.r.call")
 		time.Sleep(time.Minute)
 		for _, name := range []string{"one", "two"} {
 			w := h.startWorker(name, workerOptions{Config: watchful})

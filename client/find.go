@@ -35,8 +35,8 @@ func (c *Client) lookup(ctx context.Context, tree subjects.Tree) (found, error) 
 
 // lookupQueued looks for the root's call or its outcome, and without a call for
 // a submission that waits for a worker. An outcome without a call is that of a
-// submission that was refused. A submission to another agent goes before it. A
-// tree with an outcome is found also while the stream of submissions is missing.
+// submission that was refused. A submission to another agent goes before it.
+// The outcome is found also while the stream of submissions is missing.
 func (c *Client) lookupQueued(ctx context.Context, tree subjects.Tree) (f found, queued bool, err error) {
 	f, err = c.lookupRoot(ctx, tree)
 	if err != nil || f.call != 0 {

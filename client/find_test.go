@@ -116,9 +116,9 @@ func TestWaitAfterARefusal(t *testing.T) {
 	}
 }
 
-// TestWaitWithoutSubmissions: the stream of submissions is missing. Wait returns
-// the outcome of a tree without a call all the same. It does not say that a tree
-// without an outcome is unknown.
+// TestWaitWithoutSubmissions: the stream of submissions is missing. Wait
+// returns the outcome of a tree without a call all the same. It does not say
+// that a tree without an outcome is unknown.
 func TestWaitWithoutSubmissions(t *testing.T) {
 	t.Parallel()
 	conn := testbus.Open(t)

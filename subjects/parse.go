@@ -63,6 +63,13 @@ type Address struct {
 	By By
 }
 
+// AnyWorker reports whether every worker takes such messages, whatever its
+// agents are: those that Submissions, RootEnds and DueTimers match.
+func (a Address) AnyWorker() bool {
+	ends := a.Kind == Cancel || a.Kind == Timer && a.Turn == 0
+	return a.Kind == Submission || a.Kind == Due || ends && a.Run.Path.IsRoot()
+}
+
 // Parse parses the subject of a submission, of a run's message, of a result or
 // of progress. It also parses the subjects under which stored messages are
 // published again (Space.Live). It checks every token. The error wraps

@@ -2,10 +2,12 @@ package subjects
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"pgregory.net/rapid"
 )
 
@@ -64,7 +66,7 @@ func drawBy(t *rapid.T, none bool) By {
 }
 
 // TestParseInvertsBuild: every built subject parses to its parts, and so does
-// its live copy.
+// its live copy. The parts tell whether every worker takes the message.
 func TestParseInvertsBuild(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := NewSpace(
@@ -102,6 +104,11 @@ func TestParseInvertsBuild(t *testing.T) {
 		subject := build(s, want)
 		if got, err := s.Parse(subject); err != nil || got != want {
 			t.Fatalf("%s parses to %+v, error %v, want %+v", subject, got, err, want)
+		}
+		all := append(s.RootEnds(), s.DueTimers(), s.Submissions())
+		matches := slices.ContainsFunc(all, func(filter string) bool { return server.SubjectMatchesFilter(subject, filter) })
+		if want.AnyWorker() != matches {
+			t.Fatalf("any worker takes %s: %t, want %t", subject, !matches, matches)
 		}
 		if want.Kind == Progress {
 			return // its subject is live

@@ -1,7 +1,6 @@
 package presence
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -125,7 +124,10 @@ func (k *Keeper) giveBackPredecessor(ctx context.Context) {
 // If a death is noticed after a lease was over, the server has delivered the
 // message again. It gives back a message by any of its deliveries, and so would
 // take this one from the worker that has it now. So a message of a run that a
-// live worker has in hand, or may have, is left out.
+// live worker has in hand is left out. If that worker has named only some of
+// its runs, so is every message that it may have. A worker that has not
+// answered keeps nothing back: it may be frozen for long, or of a version that
+// does not know the question.
 func (k *Keeper) giveBack(ctx context.Context, gone []Worker) {
 	ctx, cancel := context.WithTimeout(ctx, giveBackTimeout)
 	defer cancel()
@@ -159,17 +161,18 @@ func (k *Keeper) giveBack(ctx context.Context, gone []Worker) {
 	}
 }
 
-// taken are the runs that live workers have in hand.
+// taken are the runs that live workers have in hand, as far as they have said.
 type taken struct {
 	runs map[subjects.Run]bool
 	// crowded are the workers that have named only some of their runs.
 	crowded []Busy
 }
 
-// has reports whether a live worker has a run in hand, or may have it.
-func (t taken) has(run subjects.Run) bool {
-	serves := func(b Busy) bool { return b.Serves(run.Agent.String()) }
-	return t.runs[run] || slices.ContainsFunc(t.crowded, serves)
+// has reports whether a live worker has the run of a message in hand, or may
+// have the message.
+func (t taken) has(m subjects.Address) bool {
+	takes := func(b Busy) bool { return m.AnyWorker() || b.Serves(m.Run.Agent.String()) }
+	return t.runs[m.Run] || slices.ContainsFunc(t.crowded, takes)
 }
 
 // taken returns the runs that live workers have in hand.
@@ -194,6 +197,6 @@ func (r Registry) taken(ctx context.Context) (taken, error) {
 func (r Registry) untaken(list []bus.Held, taken taken) []bus.Held {
 	return slices.DeleteFunc(list, func(m bus.Held) bool {
 		at, err := r.space().Parse(m.Subject)
-		return err == nil && taken.has(r.space().Run(at.Run.Agent, at.Run.Tree, cmp.Or(at.Run.Path, subjects.Root)))
+		return err == nil && taken.has(at)
 	})
 }
