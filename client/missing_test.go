@@ -135,7 +135,8 @@ func TestOverdueThroughTheWorkers(t *testing.T) {
 	}
 	s, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(),
-		Users: []*server.User{{Username: "worker", Password: "x"}, {Username: "sub", Password: "x",
+		Users: []*server.User{{Username: "worker", Password: "x"}, {
+			Username: "sub", Password: "x",
 			Permissions: &server.Permissions{
 				Publish: allowed("axe.read.>"), Subscribe: allowed(subjects.Inboxes("sub") + ".>"),
 			},

@@ -106,7 +106,9 @@ func TestParseInvertsBuild(t *testing.T) {
 			t.Fatalf("%s parses to %+v, error %v, want %+v", subject, got, err, want)
 		}
 		all := append(s.RootEnds(), s.DueTimers(), s.Submissions())
-		matches := slices.ContainsFunc(all, func(filter string) bool { return server.SubjectMatchesFilter(subject, filter) })
+		matches := slices.ContainsFunc(all, func(filter string) bool {
+			return server.SubjectMatchesFilter(subject, filter)
+		})
 		if want.AnyWorker() != matches {
 			t.Fatalf("any worker takes %s: %t, want %t", subject, !matches, matches)
 		}
