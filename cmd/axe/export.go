@@ -56,7 +56,7 @@ func (x *exporting) run(ctx context.Context, args []string) error {
 		return cli.Usage("stdout is a terminal: axe export %s > trees.jsonl", strings.Join(args, " "))
 	}
 	return x.session.Use(ctx, func(ses *cli.Session) error {
-		trees, err := targets(ctx, ses, args)
+		trees, err := targets(args, func(id string) (cli.Target, error) { return ses.Target(ctx, id) })
 		if err != nil {
 			return err
 		}

@@ -36,10 +36,14 @@ A tree at work is refused: cancel it first. A tree that has just ended is
 removed after three seconds without a new message. Trees that are not there are
 no error, so the command can be repeated.
 
-The command asks at a terminal. --yes is the answer for scripts. Copies stay
-where they are not on the streams: in the memory of agents (axe gc), in backups
-and exports, in the logs of workers, and at the models' providers. A tree that
-axe fork has made continues on its source: forget it too.
+The command asks at a terminal, where ids may be shortened: the question has the
+full ids. If several trees have the beginning of an id, that is an error, and
+nothing is removed. --yes is the answer for scripts. With it each id is taken as
+it is.
+
+Copies stay where they are not on the streams: in the memory of agents (axe gc),
+in backups and exports, in the logs of workers, and at the models' providers. A
+tree that axe fork has made continues on its source: forget it too.
 
 Exit codes: 0 removed, or not there; 1 a tree is at work, or the answer was no;
 2 usage.`,
@@ -50,7 +54,7 @@ Exit codes: 0 removed, or not there; 1 a tree is at work, or the answer was no;
 			return f.run(cmd.Context(), args)
 		},
 	}
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask, and take each id as it is")
 	f.session.Register(cmd)
 	return cmd
 }
@@ -60,7 +64,12 @@ func (f *forgetting) run(ctx context.Context, ids []string) error {
 		return cli.Usage("--yes is needed where no person can be asked")
 	}
 	return f.session.Use(ctx, func(ses *cli.Session) error {
-		trees, err := targets(ctx, ses, ids)
+		trees, err := targets(ids, func(id string) (cli.Target, error) {
+			if f.yes { // no person sees the full id
+				return cli.ParseTarget(id)
+			}
+			return ses.Target(ctx, id)
+		})
 		if err != nil {
 			return err
 		}
@@ -85,11 +94,10 @@ func (f *forgetting) run(ctx context.Context, ids []string) error {
 	})
 }
 
-// targets returns the trees that some ids name, each once. The ids may be
-// shortened.
-func targets(ctx context.Context, ses *cli.Session, ids []string) (trees []subjects.Tree, _ error) {
+// targets returns the trees that some ids name, each once. Read reads an id.
+func targets(ids []string, read func(id string) (cli.Target, error)) (trees []subjects.Tree, _ error) {
 	for _, id := range ids {
-		t, err := ses.Target(ctx, id)
+		t, err := read(id)
 		if err != nil {
 			return nil, err
 		}
