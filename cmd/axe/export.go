@@ -23,7 +23,7 @@ type exporting struct {
 }
 
 func exportCommand() *cobra.Command {
-	x := &exporting{session: cli.SessionFlags{Name: name, Looks: true}}
+	x := &exporting{session: cli.SessionFlags{Name: name, Looks: true, HandsOn: true}}
 	cmd := &cobra.Command{
 		Use: "export ID...", Short: "Write trees to a file", Args: cobra.MinimumNArgs(1),
 		Long: `Write trees to stdout, as lines of JSON: the messages of all runs as they are

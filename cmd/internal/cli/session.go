@@ -20,6 +20,10 @@ type SessionFlags struct {
 	// Looks is set for a command that only looks: it waits less for a server
 	// that is not there.
 	Looks bool
+	// HandsOn is set for a command that hands trees on to files or other
+	// programs: it shortens only ids that axe has made, as commands do that
+	// change something.
+	HandsOn bool
 	// Output is the format of the command's results.
 	Output Output
 
@@ -71,9 +75,8 @@ type Session struct {
 	*client.Client
 	Conn *bus.Conn
 	View *View
-	// changes says that the command changes something: it shortens only ids
-	// that axe has made.
-	changes bool
+	// made says that the command shortens only ids that axe has made.
+	made bool
 }
 
 // Use calls fn with a session on a bus that has its streams. The session ends
@@ -165,7 +168,7 @@ func (s *Session) resolve(ctx context.Context, t Target) (Target, error) {
 	if t.key == "" || t.Tree.String() != t.key {
 		return t, nil // all trees, or a key that is no id
 	}
-	tree, err := s.Resolve(ctx, t.Tree, s.changes)
+	tree, err := s.Resolve(ctx, t.Tree, s.made)
 	t.Tree = tree
 	if _, ambiguous := errors.AsType[*client.AmbiguousError](err); ambiguous {
 		return t, Usage("%w", err)
@@ -218,5 +221,5 @@ func (f *SessionFlags) open(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{client.New(conn), conn, view, !f.Looks}, nil
+	return &Session{client.New(conn), conn, view, !f.Looks || f.HandsOn}, nil
 }
