@@ -113,7 +113,7 @@ func (f *SessionFlags) UseTarget(ctx context.Context, t Target, fn func(*Session
 
 // UseTurn is UseRun for a command about a turn of a run. The id may end with @
 // and the number of the turn, 0 without one. A key of --id may look like that,
-// too: it names its tree, unless there is also a tree for the part before the
+// too: it names its tree, unless it may also name a turn of the tree before the
 // @. That is an error.
 func (f *SessionFlags) UseTurn(
 	ctx context.Context, args []string, fn func(ses *Session, t Target, turn int) error,
@@ -132,7 +132,10 @@ func (f *SessionFlags) UseTurn(
 		if err != nil {
 			return err
 		}
-		if turn == 0 && !isKey {
+		switch {
+		case turn == 0 && isKey:
+			return fn(ses, whole, 0)
+		case turn == 0:
 			return Usage("turn must be a number from 1 on, as in ID@2, got %q", at)
 		}
 		named, err := ses.resolve(ctx, before)
@@ -146,7 +149,7 @@ func (f *SessionFlags) UseTurn(
 		switch {
 		case err != nil:
 			return err
-		case both && turn > 0:
+		case both:
 			return Usage("%q is the key of tree %s, and may also be turn %d of tree %s: give an id",
 				whole.key, whole.Tree, turn, named.Tree)
 		}
