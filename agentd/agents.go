@@ -32,11 +32,8 @@ type Broken struct {
 // invalid name, or one that is defined twice, is an error, and nothing changes
 // then.
 func (w *Worker) Serve(defs configs.Definitions, broken ...Broken) error {
-	defs, refused := w.cfg.Sandbox.withoutCommands(defs)
+	defs, refused := w.cfg.Sandbox.withoutCommands(defs, w.log)
 	broken = append(broken, refused...)
-	if remark := w.cfg.Sandbox.takeRemark(); remark != nil {
-		w.log.Info("commands are held without namespaces", slog.Any(keyError, remark))
-	}
 	agents, err := byName(defs.Agents, func(a configs.Agent) string { return a.Name })
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -21,22 +22,19 @@ type Sandbox struct {
 	off   bool
 	probe func() (sandbox.Means, error)
 
-	mu sync.Mutex
-	// probed says that means and err are those of a probe.
-	probed bool
-	means  sandbox.Means
-	err    error
+	first sync.Once // for the first probe
+	mu    sync.Mutex
+	means sandbox.Means
+	err   error
 	// again is the time of the next probe; zero if the kernel has decided.
 	again time.Time
-	// remark is the reason for weaker means, until it is logged.
-	remark error
 }
 
 const (
 	// probeTimeout bounds the probe of the sandbox.
 	probeTimeout = 20 * time.Second
 	// probeInterval is the time until the next probe after one that could
-	// not be made.
+	// not be made. It is longer than a probe.
 	probeInterval = time.Minute
 )
 
@@ -52,34 +50,47 @@ func NewSandbox() *Sandbox {
 	}}
 }
 
-// held says how commands are held, by the last probe. What the kernel has
-// decided stays. After a probe that could not be made, it makes another one
-// once probeInterval has passed.
-func (s *Sandbox) held() (sandbox.Means, error) {
+// held says how commands are held. What the kernel has decided stays. After a
+// probe that could not be made, one caller makes another one once probeInterval
+// has passed. Until it ends, the others are told what is known.
+func (s *Sandbox) held(log *slog.Logger) (sandbox.Means, error) {
+	s.first.Do(func() { s.try(log) })
+	if s.due() {
+		s.try(log)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.probed && (s.again.IsZero() || time.Now().Before(s.again)) {
-		return s.means, s.err
-	}
-	s.means, s.err = s.probe()
-	s.probed, s.again, s.remark = true, time.Time{}, s.means.NoNamespaces
-	if errors.Is(cmp.Or(s.err, s.means.NoNamespaces), sandbox.ErrUnsure) {
-		s.again = time.Now().Add(probeInterval)
-	}
 	return s.means, s.err
 }
 
-// takeRemark returns why commands are held without namespaces, once for each
-// probe.
-func (s *Sandbox) takeRemark() error {
-	if s == nil {
-		return nil
+// due reports whether the caller is to make another probe.
+func (s *Sandbox) due() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.again.IsZero() || now.Before(s.again) {
+		return false
+	}
+	s.again = now.Add(probeInterval) // no other caller makes it
+	return true
+}
+
+// try makes a probe. One that could not be made does not replace one that has
+// shown that commands are held.
+func (s *Sandbox) try(log *slog.Logger) {
+	means, err := s.probe()
+	if means.NoNamespaces != nil {
+		log.Info("commands are held without namespaces", slog.Any(keyError, means.NoNamespaces))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	remark := s.remark
-	s.remark = nil
-	return remark
+	s.again = time.Time{}
+	if errors.Is(cmp.Or(err, means.NoNamespaces), sandbox.ErrUnsure) {
+		s.again = time.Now().Add(probeInterval)
+	}
+	if s.means.Landlock == 0 || !errors.Is(err, sandbox.ErrUnsure) {
+		s.means, s.err = means, err
+	}
 }
 
 // NoSandbox runs commands without a sandbox: with all rights of the worker. It
@@ -91,45 +102,47 @@ func NoSandbox() *Sandbox { return &Sandbox{off: true} }
 func MaybeExec() { sandbox.MaybeExec() }
 
 // problem says why commands cannot be held, "" if they can.
-func (s *Sandbox) problem() string {
+func (s *Sandbox) problem(log *slog.Logger) string {
 	switch {
 	case s == nil:
 		return "this worker runs no commands"
 	case s.off:
 		return ""
 	}
-	if _, err := s.held(); err != nil {
+	if _, err := s.held(log); err != nil {
 		return fmt.Sprintf("commands cannot be held in a sandbox here: %v", err)
 	}
 	return ""
 }
 
 // of returns how the commands of an agent or a toolset are held.
-func (s *Sandbox) of(c configs.Sandbox) builtin.Sandbox {
+func (s *Sandbox) of(c configs.Sandbox, log *slog.Logger) builtin.Sandbox {
 	held := builtin.Sandbox{Network: c.Network, Write: c.Writable(), Read: c.Read, Env: c.Env}
 	if s == nil || s.off {
 		held.Off = s != nil
 		return held
 	}
-	means, _ := s.held()
+	means, _ := s.held(log)
 	held.Namespaces = means.Namespaces
 	return held
 }
 
 // ofToolset returns the function that says how the programs of a toolset are
 // held.
-func (s *Sandbox) ofToolset(def configs.Toolset) func(key string) (sandbox.Config, error) {
+func (s *Sandbox) ofToolset(def configs.Toolset, log *slog.Logger) func(key string) (sandbox.Config, error) {
 	return func(key string) (sandbox.Config, error) {
 		dir, err := filepath.Abs(cmp.Or(def.Workdir, "."))
-		return builtin.Held(dir, key, s.of(def.Sandbox)), err
+		return builtin.Held(dir, key, s.of(def.Sandbox, log)), err
 	}
 }
 
 // withoutCommands splits off the agents and toolsets with commands that this
 // worker cannot hold.
-func (s *Sandbox) withoutCommands(defs configs.Definitions) (rest configs.Definitions, refused []Broken) {
+func (s *Sandbox) withoutCommands(
+	defs configs.Definitions, log *slog.Logger,
+) (rest configs.Definitions, refused []Broken) {
 	refuse := func(name, what string) bool {
-		problem := s.problem()
+		problem := s.problem(log)
 		agent, err := subjects.ParseAgent(name)
 		if problem == "" || err != nil {
 			return false

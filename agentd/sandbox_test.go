@@ -3,6 +3,8 @@ package agentd
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,7 +37,7 @@ func TestCommandsNeedASandbox(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			defs, refused := test.sandbox.withoutCommands(configs.Definitions{Agents: agents})
+			defs, refused := test.sandbox.withoutCommands(configs.Definitions{Agents: agents}, slog.Default())
 			rest := defs.Agents
 			served := 2
 			if test.problem != "" {
@@ -50,7 +52,7 @@ func TestCommandsNeedASandbox(t *testing.T) {
 			case served == 1 && (refused[0].Name.String() != "ops" || refused[0].Problem != test.problem):
 				t.Errorf("refused is %v, want ops: %s", refused[0], test.problem)
 			}
-			if off := test.sandbox.of(agents[0].Sandbox).Off; off != (test.name == "off") {
+			if off := test.sandbox.of(agents[0].Sandbox, slog.Default()).Off; off != (test.name == "off") {
 				t.Errorf("commands run without a sandbox: %t, want %t", off, !off)
 			}
 		})
@@ -86,7 +88,7 @@ func TestSandboxIsProbedAgain(t *testing.T) {
 				}}
 				for _, wait := range []time.Duration{0, probeInterval - time.Second, time.Second, time.Hour} {
 					time.Sleep(wait)
-					if means, err := s.held(); n == 1 && (means != test.means || !errors.Is(err, test.err)) {
+					if means, err := s.held(slog.Default()); n == 1 && (means != test.means || !errors.Is(err, test.err)) {
 						t.Errorf("held by %+v, %v; want what the probe has found", means, err)
 					}
 				}
@@ -96,4 +98,45 @@ func TestSandboxIsProbedAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHeldSandboxStays: a probe that could not be made replaces no earlier one
+// that has shown that commands are held. While it is being made, others are
+// told what is known. A probe that the kernel decides does replace it. The
+// worker logs at once why there are no namespaces.
+func TestHeldSandboxStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		type found struct {
+			means sandbox.Means
+			err   error
+		}
+		noTime := fmt.Errorf("%w: no time", sandbox.ErrUnsure)
+		held := found{means: sandbox.Means{Landlock: 7, NoNamespaces: noTime}}
+		refused := found{err: errors.New("no Landlock")}
+		probes := []found{held, {err: noTime}, refused}
+		var logged strings.Builder
+		log := slog.New(slog.NewTextHandler(&logged, nil))
+		var s *Sandbox
+		n := 0
+		s = &Sandbox{probe: func() (sandbox.Means, error) {
+			n++
+			if n == 2 {
+				if means, err := s.held(log); means != held.means || err != nil {
+					t.Errorf("during a probe: held by %+v, %v; want %+v", means, err, held.means)
+				}
+			}
+			return probes[n-1].means, probes[n-1].err
+		}}
+		for i, want := range []found{held, held, refused} {
+			means, err := s.held(log)
+			if n != i+1 || means != want.means || !errors.Is(err, want.err) {
+				t.Errorf("after probe %d: held by %+v, %v; want %+v", n, means, err, want)
+			}
+			if lines := strings.Count(logged.String(), "without namespaces"); lines != 1 {
+				t.Errorf("after probe %d: %d lines say why there are no namespaces, want 1", n, lines)
+			}
+			time.Sleep(probeInterval)
+		}
+	})
 }

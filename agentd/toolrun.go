@@ -126,10 +126,11 @@ func (r *toolRun) resolve() (err error) {
 		// The caller began under a version that did not pass them on.
 		hosts = def.AllowedHosts
 	}
+	w := r.x.w
 	call := builtin.Call{
 		Arguments: provider.NewToolCall("", in.Name, in.Arguments).Arguments,
 		Dir:       cmp.Or(dir, "."), Key: run.ToolKey(r.x.run),
-		Hosts: hosts, Sandbox: r.x.w.cfg.Sandbox.of(def.Sandbox),
+		Hosts: hosts, Sandbox: func() builtin.Sandbox { return w.cfg.Sandbox.of(def.Sandbox, w.log) },
 		Artifacts: r.artifacts, MaxResult: def.Artifacts.Limit(),
 	}
 	r.action = builtinAction(t, call)

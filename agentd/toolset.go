@@ -427,7 +427,7 @@ func setOpener(w *Worker) func(configs.Toolset) (toolset.Set, error) {
 		case configs.ToolsetRemote:
 			return toolset.Remote(def, w.log)
 		case configs.ToolsetCommand:
-			return toolset.Commands(def, w.cfg.Sandbox.ofToolset(def)), nil
+			return toolset.Commands(def, w.cfg.Sandbox.ofToolset(def, w.log)), nil
 		case configs.ToolsetMCP:
 			return mcpclient.Open(def, secret.NewRedactor(def.Secrets...).Logger(w.log))
 		}

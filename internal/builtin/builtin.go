@@ -60,8 +60,8 @@ type Call struct {
 	// Hosts are the hosts that url_fetch may ask. An empty list allows
 	// every public host.
 	Hosts []string
-	// Sandbox says how commands are held.
-	Sandbox Sandbox
+	// Sandbox says how commands are held. It may take seconds to find out.
+	Sandbox func() Sandbox
 	// Artifacts are the files of the tree of the call.
 	Artifacts Artifacts
 	// MaxResult is the number of bytes beyond which a result becomes an

@@ -55,7 +55,7 @@ func runCommand() Tool {
 			if err != nil {
 				return "", err
 			}
-			r, err := sandbox.Run(ctx, Held(dir, c.Key, c.Sandbox), []string{"/bin/sh", "-c", command}, nil)
+			r, err := sandbox.Run(ctx, Held(dir, c.Key, c.Sandbox()), []string{"/bin/sh", "-c", command}, nil)
 			if err != nil {
 				return "", err
 			}

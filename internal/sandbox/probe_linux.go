@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,13 +42,13 @@ func probe(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return unsure(err)
 	}
-	defer func() { err = errors.Join(err, tmp.remove()) }()
+	defer func() { err = cmp.Or(err, unsure(tmp.remove())) }()
 	dir := tmp.path
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
 		return unsure(fmt.Errorf("sandbox: open the probe's listener: %w", err))
 	}
-	defer func() { err = errors.Join(err, listener.Close()) }()
+	defer func() { err = cmp.Or(err, unsure(listener.Close())) }()
 	k := &check{
 		Secret: filepath.Join(dir, "outside", "secret"), Worker: os.Getpid(),
 		Port: listener.Addr().(*net.TCPAddr).Port,
@@ -71,7 +72,13 @@ func probe(ctx context.Context, c Config) (err error) {
 	return nil
 }
 
-func unsure(err error) error { return fmt.Errorf("%w: %w", ErrUnsure, err) }
+// unsure wraps an error that says nothing about the kernel. It keeps nil.
+func unsure(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUnsure, err)
+}
 
 // mayPass reports whether an error of run comes from a machine that is short of
 // something, and not from what its kernel allows.

@@ -113,8 +113,8 @@ func (f *SessionFlags) UseTarget(ctx context.Context, t Target, fn func(*Session
 
 // UseTurn is UseRun for a command about a turn of a run. The id may end with @
 // and the number of the turn, 0 without one. A key of --id may look like that,
-// too: it names its tree, unless it may also name a turn of the tree before the
-// @. That is an error.
+// too: it names its tree, unless it may also name a turn of a tree, that of the
+// part before the @. That is an error.
 func (f *SessionFlags) UseTurn(
 	ctx context.Context, args []string, fn func(ses *Session, t Target, turn int) error,
 ) error {
