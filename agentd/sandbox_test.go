@@ -88,7 +88,8 @@ func TestSandboxIsProbedAgain(t *testing.T) {
 				}}
 				for _, wait := range []time.Duration{0, probeInterval - time.Second, time.Second, time.Hour} {
 					time.Sleep(wait)
-					if means, err := s.held(slog.Default()); n == 1 && (means != test.means || !errors.Is(err, test.err)) {
+					means, err := s.held(slog.Default())
+					if n == 1 && (means != test.means || !errors.Is(err, test.err)) {
 						t.Errorf("held by %+v, %v; want what the probe has found", means, err)
 					}
 				}
