@@ -59,7 +59,7 @@ func (n *node) modelCalls() (calls int) {
 	final := false
 	for _, t := range n.state.Turns {
 		final = t.Entry.Kind == run.EntryFinal
-		if t.Entry.End == nil || t.Entry.Answer.Truncated() {
+		if t.Entry.End == nil || t.Entry.Answer != nil && t.Entry.Answer.Truncated() {
 			calls++
 		}
 	}
