@@ -61,12 +61,17 @@ func TestStaleReadIsRepeated(t *testing.T) {
 		Deadline: time.Now().Add(time.Hour),
 		Reply:    space.Result(agent, tree),
 	}
+	// An earlier worker makes the consumers: about a message that is older
+	// than its consumer, a worker asks the others and reads once more.
+	other.agents = levels(1)
+	earlier := other.startWorker("v", workerOptions{conn: testbus.Dial(t, url)})
+	other.awaitReady()
+	earlier.drain()
 	// The call is not provably first, so the worker reads the whole run. The
 	// second call hides the first one, so it reads once more.
 	for range 2 {
 		write(bus.Message{Subject: r.Call(), Header: head.Pairs(), Body: []byte(`{"task":"L"}`)})
 	}
-	other.agents = levels(1)
 	before := conn.Interruptions()
 	w := other.startWorker("w", workerOptions{conn: conn})
 	other.eventually("the server is away", func() bool { return conn.Interruptions() > before })
