@@ -15,6 +15,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+
+	"github.com/axebus/axe/internal/bustest"
 )
 
 const hidden = "hunter2"
@@ -57,21 +59,10 @@ func (r record) wait(t *testing.T, msg string) string {
 func natsT(t *testing.T, opts *server.Options) string {
 	t.Helper()
 	opts.Host = "127.0.0.1"
-	opts.NoLog = true
-	opts.NoSigs = true
 	if opts.Port == 0 {
 		opts.Port = server.RANDOM_PORT
 	}
-	s, err := server.NewServer(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
-		t.Fatal("server is not ready")
-	}
-	return s.Addr().String()
+	return bustest.Serve(t, opts).Addr().String()
 }
 
 // freeAddr returns an address without a listener.

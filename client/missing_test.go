@@ -12,6 +12,7 @@ import (
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/bustest"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -133,8 +134,8 @@ func TestOverdueThroughTheWorkers(t *testing.T) {
 	allowed := func(subject string) *server.SubjectPermission {
 		return &server.SubjectPermission{Allow: []string{subject}}
 	}
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(),
+	s := bustest.Serve(t, &server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(),
 		Users: []*server.User{{Username: "worker", Password: "x"}, {
 			Username: "sub", Password: "x",
 			Permissions: &server.Permissions{
@@ -142,14 +143,6 @@ func TestOverdueThroughTheWorkers(t *testing.T) {
 			},
 		}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
-		t.Fatal("server is not ready")
-	}
 	dial := func(user string) *bus.Conn {
 		conn, err := bus.Open(t.Context(), bus.Config{
 			Dial: bus.Dial{URL: s.Addr().String(), User: user, Password: "x"},

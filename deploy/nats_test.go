@@ -21,6 +21,7 @@ import (
 	"github.com/axebus/axe/bus/auth"
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/bustest"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/internal/roles"
 	"github.com/axebus/axe/provider"
@@ -123,16 +124,7 @@ func (s *natsSystem) start(file, name, more string) {
 	if err != nil {
 		s.t.Fatalf("%s: %v", file, err)
 	}
-	opts.NoLog, opts.NoSigs = true, true
-	srv, err := server.NewServer(opts)
-	if err != nil {
-		s.t.Fatalf("%s: %v", file, err)
-	}
-	srv.Start()
-	s.t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
-	if !srv.ReadyForConnections(time.Minute) {
-		s.t.Fatalf("%s is not ready", name)
-	}
+	bustest.Serve(s.t, opts)
 }
 
 func (s *natsSystem) address(name string) string { return fmt.Sprintf("127.0.0.1:%d", s.port(name)) }

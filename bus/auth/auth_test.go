@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/bus/auth"
+	"github.com/axebus/axe/internal/bustest"
 	"github.com/axebus/axe/internal/roles"
 )
 
@@ -62,16 +62,7 @@ func serveSystem(t *testing.T) (_ *server.Server, _ auth.Config, dial func(roles
 		t.Errorf("the server has %d bytes of disk, a payload of %d, sync always %v, TLS %v", opts.JetStreamMaxStore,
 			opts.MaxPayload, opts.SyncAlways, opts.TLSConfig != nil)
 	}
-	opts.NoLog, opts.NoSigs = true, true
-	s, err := server.NewServer(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
-		t.Fatal("server is not ready")
-	}
+	s := bustest.Serve(t, opts)
 	return s, c, func(r roles.Role) bus.Dial {
 		return bus.Dial{
 			URL: "tls://" + s.Addr().String(), TLSCA: filepath.Join(c.Dir, auth.CAFile),

@@ -1,5 +1,5 @@
-// Package bustest has a proxy between a client and its server, for tests, and
-// the backup of streams. With the proxy a test sees the bytes that the client
+// Package bustest has a server with options of its own, for tests, a proxy
+// between a client and its server, and the backup of streams. With the proxy a test sees the bytes that the client
 // sends, and can delay them or break the connection at any of them.
 //
 //	url := bustest.Proxy(t, server.URL(), func(sent []byte) error {
