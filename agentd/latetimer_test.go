@@ -93,6 +93,20 @@ func TestWorkerDiesBeforeTheTimerOfARoot(t *testing.T) {
 	})
 }
 
+// killBeforeTheTimer kills a worker that has stored the call of a root, and has
+// not set its timer yet. The root has 90 s. No worker serves its agent.
+func (h *harness) killBeforeTheTimer(agent string) subjects.Run {
+	h.callingLead(nil)
+	h.announce(agent)
+	victim := h.startWorker("victim", workerOptions{})
+	h.awaitReady()
+	r := h.root(agent)
+	h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, "90"})
+	h.eventually("the root is called", func() bool { return len(h.readAll(r.Call())) == 1 })
+	victim.kill()
+	return r
+}
+
 // TestRefusedAtARedelivery: a worker dies half a second after it has stored a
 // root's call, before it has set the root's timer. Its successor would refuse
 // the submission, since no worker serves the agent any more. The tree ends in
@@ -100,15 +114,8 @@ func TestWorkerDiesBeforeTheTimerOfARoot(t *testing.T) {
 func TestRefusedAtARedelivery(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
-		h.callingLead(nil)
-		h.announce("lonely")
-		victim := h.startWorker("victim", workerOptions{})
-		h.awaitReady()
 		from := time.Now()
-		r := h.root("lonely")
-		h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, "90"})
-		h.eventually("the root is called", func() bool { return len(h.readAll(r.Call())) == 1 })
-		victim.kill()
+		r := h.killBeforeTheTimer("lonely")
 		h.putCard(agentd.Card{Name: "lonely", Digest: "d", Problem: "its file is gone"})
 		h.startWorker("successor", workerOptions{})
 		h.expectFailed(r, run.KindTimeout, "timeout after 90s")
@@ -122,14 +129,7 @@ func TestRefusedAtARedelivery(t *testing.T) {
 func TestTimerOfARootBehindALag(t *testing.T) {
 	t.Parallel()
 	withHarness(t, func(h *harness) {
-		h.callingLead(nil)
-		h.announce("lonely")
-		victim := h.startWorker("victim", workerOptions{})
-		h.awaitReady()
-		r := h.root("lonely")
-		h.submitTo(r, "go", [2]string{subjects.HeaderTimeout, "90"})
-		h.eventually("the root is called", func() bool { return len(h.readAll(r.Call())) == 1 })
-		victim.kill()
+		r := h.killBeforeTheTimer("lonely")
 		// The server has no message of the subject that is asked for
 		// in place of the call's.
 		read := []byte(`"next_by_subj":"` + r.Call())
