@@ -173,10 +173,10 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 		opened:   time.Now(),
 		by:       byOf(ctx, nc, requests, cfg.Space),
 		inflight: requests,
-		leases:   leases{held: map[message]*lease{}},
+		leases:   leases{held: map[message]*Delivery{}},
 	}
-	c.streams.Store(newStreams(cfg.Space))
 	c.Clocks = newClocks(c)
+	c.setStreams(newStreams(cfg.Space))
 	c.Health = newHealth(c)
 	if c.js, err = jetstream.NewWithAPIPrefix(nc, api); err != nil {
 		nc.Close()

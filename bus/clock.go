@@ -23,8 +23,7 @@ import (
 type Clocks struct {
 	conn *Conn
 
-	// byStream has the *Clock of each stream, by its name. It is read many
-	// times for each message, and hardly ever changes.
+	// byStream has the *Clock of each stream, by its name.
 	byStream sync.Map
 
 	mu sync.Mutex
@@ -174,14 +173,14 @@ func newClocks(c *Conn) *Clocks {
 
 // Of returns the clock of the stream of a run.
 func (cs *Clocks) Of(r subjects.Run) *Clock {
-	return cs.clock(cs.conn.streams.Load().names[r.Partition()])
+	return cs.conn.streams.Load().clocks[r.Partition()]
 }
 
 // Submissions returns the clock of the stream of submissions.
 func (cs *Clocks) Submissions() *Clock { return cs.clock(cs.conn.cfg.Space.Name("SUBMIT")) }
 
 // Now is the present time of the first stream of runs.
-func (cs *Clocks) Now() time.Time { return cs.clock(cs.conn.streams.Load().names[0]).Now() }
+func (cs *Clocks) Now() time.Time { return cs.conn.streams.Load().clocks[0].Now() }
 
 // clock returns the clock of a stream.
 func (cs *Clocks) clock(stream string) *Clock {
@@ -207,11 +206,7 @@ func (cs *Clocks) Measure(ctx context.Context) error {
 
 // all returns the clocks of all streams.
 func (cs *Clocks) all() []*Clock {
-	var out []*Clock
-	for _, stream := range cs.conn.streams.Load().names {
-		out = append(out, cs.clock(stream))
-	}
-	return append(out, cs.Submissions())
+	return append(slices.Clone(cs.conn.streams.Load().clocks), cs.Submissions())
 }
 
 // Keep measures the clocks every two seconds until ctx ends, and sooner if a
@@ -358,7 +353,7 @@ func (cs *Clocks) otherNow(except *Clock, now time.Time) time.Time {
 // machine's own clock, with the bound of its error. It is 0 before the first
 // measurement.
 func (cs *Clocks) Offset() (offset, bound time.Duration) {
-	return cs.clock(cs.conn.streams.Load().names[0]).offset()
+	return cs.conn.streams.Load().clocks[0].offset()
 }
 
 // Until is the time until an instant of the server's present clock.

@@ -120,10 +120,8 @@ type Delivery struct {
 	id   message
 	// msg is the newest delivery of the message to any worker, as far as
 	// this one knows.
-	msg atomic.Pointer[nats.Msg]
-	// late says that the delivery was let go because its lease may be over.
-	// The lock of the connection's leases guards it.
-	late bool
+	msg   atomic.Pointer[nats.Msg]
+	lease lease
 }
 
 // Replayed reports whether the message is older than its consumer. An earlier

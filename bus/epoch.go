@@ -28,7 +28,7 @@ func (d *Delivery) ProvablyFirst() bool {
 	if !ok || p >= len(e.last) || d.Seq <= e.last[p] || d.LeaseExpired() {
 		return false
 	}
-	return c.Clocks.clock(c.streams.Load().names[p]).Now().Sub(d.Time) <= c.cfg.AckWait/2
+	return c.streams.Load().clocks[p].Now().Sub(d.Time) <= c.cfg.AckWait/2
 }
 
 // startEpoch begins an epoch if none has begun since the last reconnect. With a

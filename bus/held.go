@@ -51,13 +51,13 @@ func (w *Workers) Held(least time.Duration) []Held {
 	server := w.conn.Clocks.Now()
 	var all []Held
 	w.conn.leases.mu.Lock()
-	for _, h := range w.conn.leases.held {
-		age := now.Sub(h.d.Received)
+	for _, d := range w.conn.leases.held {
+		age := now.Sub(d.Received)
 		if age < least {
 			continue
 		}
 		since := server.Add(-age).UTC().Truncate(time.Millisecond)
-		all = append(all, Held{Ack: h.d.msg.Load().Reply, Subject: h.d.Subject, Since: since})
+		all = append(all, Held{Ack: d.msg.Load().Reply, Subject: d.Subject, Since: since})
 	}
 	w.conn.leases.mu.Unlock()
 	slices.SortFunc(all, func(a, b Held) int {
@@ -74,8 +74,8 @@ func (w *Workers) LetGo(list []Held) {
 	defer l.mu.Unlock()
 	for _, m := range list {
 		id, _, err := messageOf(&nats.Msg{Reply: m.Ack, Sub: &nats.Subscription{}})
-		if h := l.held[id]; err == nil && h != nil {
-			l.lose(h)
+		if d := l.held[id]; err == nil && d != nil {
+			l.lose(d)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // leases holds the deliveries that this process works on.
 type leases struct {
 	mu   sync.Mutex
-	held map[message]*lease
+	held map[message]*Delivery
 }
 
 // message identifies a message of a consumer. A consumer that was removed and
@@ -43,16 +43,19 @@ func messageOf(m *nats.Msg) (message, *nats.MsgMetadata, error) {
 	return message{md.Stream, md.Consumer, md.Sequence.Stream, md.Timestamp.UnixNano(), 0}, md, nil
 }
 
-// lease is the lease of one delivery.
+// lease is the lease of a delivery. The lock of leases guards it.
 type lease struct {
-	d *Delivery
+	// held says that leases.held has the delivery.
+	held bool
+	// late says that the delivery was let go because its lease may be over.
+	late bool
 	// limit is the time after which the lease is not renewed; zero: none.
 	limit time.Time
 	// renewed is the time at which this process received the delivery or,
 	// if that is later, began the last renewal that reached the server.
 	renewed time.Time
-	// expired is called once when the lease may be over, under the lock of
-	// leases. It may be nil.
+	// expired is called once when the lease may be over, under the lock. It
+	// may be nil.
 	expired func()
 }
 
@@ -68,11 +71,12 @@ func (l *lease) over(now time.Time, length time.Duration) bool {
 func (l *leases) hold(d *Delivery, now time.Time, length time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h := l.replace(d.id, d.msg.Load(), now, length); h != nil {
-		h.renewed = now
+	if earlier := l.replace(d.id, d.msg.Load(), now, length); earlier != nil {
+		earlier.lease.renewed = now
 		return false
 	}
-	l.held[d.id] = &lease{d: d, renewed: now}
+	l.held[d.id] = d
+	d.lease = lease{held: true, renewed: now}
 	return true
 }
 
@@ -90,40 +94,35 @@ func (l *leases) keep(m *nats.Msg, now time.Time, length time.Duration) bool {
 // given back as the message's newest delivery. It returns nil if this process
 // does not have the message in hand, or if its lease may be over. The caller
 // holds the lock.
-func (l *leases) replace(id message, newest *nats.Msg, now time.Time, length time.Duration) *lease {
-	h := l.held[id]
-	if h == nil {
+func (l *leases) replace(id message, newest *nats.Msg, now time.Time, length time.Duration) *Delivery {
+	d := l.held[id]
+	if d == nil {
 		return nil
 	}
-	if h.over(now, length) {
-		l.lose(h)
+	if d.lease.over(now, length) {
+		l.lose(d)
 		return nil
 	}
-	h.d.msg.Store(newest)
-	return h
-}
-
-// of returns the lease of a delivery; nil if the delivery is not in hand any
-// more. The caller holds the lock.
-func (l *leases) of(d *Delivery) *lease {
-	if h := l.held[d.id]; h != nil && h.d == d {
-		return h
-	}
-	return nil
+	d.msg.Store(newest)
+	return d
 }
 
 func (l *leases) limit(d *Delivery, t time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h := l.of(d); h != nil {
-		h.limit = t
-	}
+	d.lease.limit = t
 }
 
 func (l *leases) drop(d *Delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.of(d) != nil {
+	l.remove(d)
+}
+
+// remove forgets a delivery that is in hand. The caller holds the lock.
+func (l *leases) remove(d *Delivery) {
+	if d.lease.held {
+		d.lease.held = false
 		delete(l.held, d.id)
 	}
 }
@@ -134,11 +133,10 @@ func (l *leases) drop(d *Delivery) {
 func (l *leases) onExpired(d *Delivery, fn func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := l.of(d)
 	switch {
-	case h != nil:
-		h.expired = fn
-	case fn != nil && d.late:
+	case d.lease.held:
+		d.lease.expired = fn
+	case fn != nil && d.lease.late:
 		fn()
 	}
 }
@@ -148,12 +146,12 @@ func (l *leases) onExpired(d *Delivery, fn func()) {
 func (l *leases) dropOverdue(now time.Time, length time.Duration) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, h := range l.held {
-		if !h.over(now, length) {
+	for _, d := range l.held {
+		if !d.lease.over(now, length) {
 			continue
 		}
 		n++
-		l.lose(h)
+		l.lose(d)
 	}
 	return n
 }
@@ -163,9 +161,9 @@ func (l *leases) renewable(now time.Time) []*Delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make([]*Delivery, 0, len(l.held))
-	for _, h := range l.held {
-		if h.limit.IsZero() || now.Before(h.limit) {
-			out = append(out, h.d)
+	for _, d := range l.held {
+		if limit := d.lease.limit; limit.IsZero() || now.Before(limit) {
+			out = append(out, d)
 		}
 	}
 	return out
@@ -177,9 +175,7 @@ func (l *leases) renewed(ds []*Delivery, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, d := range ds {
-		if h := l.of(d); h != nil {
-			h.renewed = now
-		}
+		d.lease.renewed = now
 	}
 }
 
@@ -190,21 +186,21 @@ func (l *leases) renewed(ds []*Delivery, now time.Time) {
 func (l *leases) expired(d *Delivery, now time.Time, length time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h := l.of(d); h != nil && h.over(now, length) {
+	if d.lease.held && d.lease.over(now, length) {
 		// This is final: the caller gives the delivery up, and a
 		// renewal on its way must not renew the lease.
-		l.lose(h)
+		l.lose(d)
 	}
-	return d.late
+	return d.lease.late
 }
 
-// lose lets go of a delivery with a lease that may be over. The caller holds
-// the lock.
-func (l *leases) lose(h *lease) {
-	h.d.late = true
-	delete(l.held, h.d.id)
-	if h.expired != nil {
-		h.expired()
+// lose lets go of a delivery in hand with a lease that may be over. The caller
+// holds the lock.
+func (l *leases) lose(d *Delivery) {
+	l.remove(d)
+	d.lease.late = true
+	if d.lease.expired != nil {
+		d.lease.expired()
 	}
 }
 

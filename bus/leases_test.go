@@ -10,7 +10,7 @@ import (
 // lease when its echo arrives, and no later renewal is sent. Otherwise the
 // server would never deliver the message again.
 func TestExpiredLeaseIsNotRenewed(t *testing.T) {
-	l := leases{held: map[message]*lease{}}
+	l := leases{held: map[message]*Delivery{}}
 	d, begun := new(Delivery), time.Now()
 	l.hold(d, begun, 10*time.Second)
 	sent := l.renewable(begun.Add(8 * time.Second))

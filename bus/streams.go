@@ -17,6 +17,17 @@ type streams struct {
 	space    subjects.Space // spread as the streams are
 	names    []string       // by partition
 	replicas int            // 0: not known yet
+	// clocks has the clocks of the streams, by partition. They are read many
+	// times for each message.
+	clocks []*Clock
+}
+
+// setStreams makes the streams known to the connection.
+func (c *Conn) setStreams(s *streams) {
+	for _, name := range s.names {
+		s.clocks = append(s.clocks, c.Clocks.clock(name))
+	}
+	c.streams.Store(s)
 }
 
 func newStreams(space subjects.Space) *streams {
@@ -77,7 +88,7 @@ func (c *Conn) Provisioned(ctx context.Context) error {
 	}
 	s := newStreams(c.cfg.Space.Spread(n))
 	s.replicas = max(1, first.Replicas)
-	c.streams.Store(s)
+	c.setStreams(s)
 	return nil
 }
 

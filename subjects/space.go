@@ -217,7 +217,7 @@ func (r Run) All() string { return r.join("run", ">") }
 
 // Owns reports whether a subject is one that All matches, well-formed or not.
 func (r Run) Owns(subject string) bool {
-	return strings.HasPrefix(subject, r.join("run")+".")
+	return strings.HasPrefix(subject, r.join("run", ""))
 }
 
 // Call is the subject of the request to run.
