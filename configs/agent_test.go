@@ -252,6 +252,7 @@ func TestLoadRefuses(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"empty", "", `a.toml: name: is required; this file defines the agent "a"`},
 		{"syntax", "name = \"a\"\nmodel = \n", "a.toml:2: expected value but found '\\n' instead"},
+		{"cut escape", "name = \"a\"\nmodel = \"\\", "a.toml:2: invalid escape in string '\\\x00'"},
 		{"twice", ok + "name = \"b\"\n", "a.toml:3: Key 'name' has already been defined."},
 		{
 			"other file", "\nname = \"b\"\nmodel = \"openai/x\"\n",

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/axebus/axe/internal/text"
 )
 
 // document is a parsed TOML file that still knows the line of every key.
@@ -16,11 +18,14 @@ type document struct {
 	root map[string]toml.Primitive
 }
 
-func newDocument(file, text string) (d *document, err error) {
+func newDocument(file, source string) (d *document, err error) {
 	d = &document{file: file}
-	d.meta, err = toml.Decode(text, &d.root)
+	d.meta, err = toml.Decode(source, &d.root)
 	if e, ok := errors.AsType[toml.ParseError](err); ok {
-		return nil, &Error{File: file, Line: e.Position.Line, Message: e.Message, cause: ErrSyntax}
+		// The line in e is one too few for an escape that the end of the
+		// file cuts.
+		line := text.Line(source, e.Position.Start)
+		return nil, &Error{File: file, Line: line, Message: e.Message, cause: ErrSyntax}
 	} else if err != nil {
 		return nil, &Error{File: file, Message: err.Error()}
 	}

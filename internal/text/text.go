@@ -1,5 +1,5 @@
-// Package text shortens texts to a number of bytes. Its results are valid UTF-8
-// if the texts are.
+// Package text shortens texts to a number of bytes, and counts their lines. A
+// shortened text is valid UTF-8 if the text is.
 package text
 
 import "strings"
@@ -20,4 +20,10 @@ func Head(s string, limit int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:limit], "")
+}
+
+// Line returns the number of the line that has the byte at an offset. The first
+// line is 1. A byte "\n" belongs to the line that it ends.
+func Line(s string, offset int) int {
+	return 1 + strings.Count(s[:max(0, min(offset, len(s)))], "\n")
 }

@@ -39,6 +39,16 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
+// TestLine: lines count from 1, and an offset outside the text is that of the
+// nearest byte.
+func TestLine(t *testing.T) {
+	for offset, want := range map[int]int{-1: 1, 0: 1, 1: 1, 2: 2, 3: 3, 4: 3, 5: 3} {
+		if got := text.Line("a\n\nb", offset); got != want {
+			t.Errorf("Line of offset %d = %d, want %d", offset, got, want)
+		}
+	}
+}
+
 // FuzzHead: Head returns a valid prefix within the limit. A character that it
 // leaves out has at most four bytes.
 func FuzzHead(f *testing.F) {

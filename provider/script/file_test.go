@@ -75,6 +75,7 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "[[turn]]\ntext='{{.Task}}'", "turn=[]", "[[turn]]\n[turn.fail]\ncategory='auth'",
 		"[[turn]]\n[[turn.call]]\neach='files'\n[turn.call.arguments]\na.b=[{c='{{1}}'}]", "[[turn]]\ntexte=1",
+		"\"\\",
 	} {
 		f.Add(seed)
 	}

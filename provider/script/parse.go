@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/axebus/axe/internal/text"
 )
 
 type turnTable struct {
@@ -36,17 +38,19 @@ type callTable struct {
 }
 
 // parse returns the entries of a script. Its errors begin with a line number.
-func parse(text string) ([]entry, error) {
+func parse(source string) ([]entry, error) {
 	var doc struct {
 		Turn []toml.Primitive `toml:"turn"`
 	}
-	meta, err := toml.Decode(text, &doc)
+	meta, err := toml.Decode(source, &doc)
 	if e, ok := errors.AsType[toml.ParseError](err); ok {
-		return nil, fmt.Errorf("%d: %s", e.Position.Line, e.Message)
+		// The line in e is one too few for an escape that the end of the
+		// source cuts.
+		return nil, fmt.Errorf("%d: %s", text.Line(source, e.Position.Start), e.Message)
 	} else if err != nil {
 		return nil, errors.New("1: turn: must be tables [[turn]]")
 	}
-	heads := headerLines(text)
+	heads := headerLines(source)
 	var entries []entry
 	for i, p := range doc.Turn {
 		line := 1
@@ -62,7 +66,7 @@ func parse(text string) ([]entry, error) {
 	}
 	for _, key := range meta.Undecoded() {
 		if !strings.HasPrefix(key.String(), "turn.call.arguments.") {
-			return nil, fmt.Errorf("%d: %s: unknown key", keyLine(text, key), key)
+			return nil, fmt.Errorf("%d: %s: unknown key", keyLine(source, key), key)
 		}
 	}
 	if len(entries) == 0 {
