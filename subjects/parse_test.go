@@ -2,6 +2,7 @@ package subjects
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -206,6 +207,7 @@ func seeds(f *testing.F) {
 		"axe.live.run.a.T.r.log", "axe.live.part.a.T.r", "axe.part.a.T.r",
 		"axe.timer.a.T.r.1", "_INBOX.abc", "_INBOX.abc.def", "_INBOX.", "_INBOX.a..b", "_INBOX.a*",
 		"_INBOX.>", "_INBOX.a b", "_INBOX.\v", "axe.live.result.a.T",
+		"_INBOX_alice.abc", "_INBOX_.abc", "_INBOX_a!.abc", "_INBOX_alice",
 	} {
 		f.Add(s)
 	}
@@ -240,6 +242,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// inbox begins an inbox of all users, or one of a user alone.
+var inbox = regexp.MustCompile(`^_INBOX(_[A-Za-z0-9_-]{1,64})?\.`)
+
 // FuzzCheckReply: CheckReply accepts only a reply subject, a result or an
 // inbox, without wildcards, white space and empty tokens.
 func FuzzCheckReply(f *testing.F) {
@@ -255,7 +260,7 @@ func FuzzCheckReply(f *testing.F) {
 		if !printable(subject) {
 			t.Fatalf("%q was accepted, want an error: it cannot be published to", subject)
 		}
-		if strings.HasPrefix(subject, "_INBOX.") {
+		if inbox.MatchString(subject) {
 			return
 		}
 		a, err := s.Parse(subject)
