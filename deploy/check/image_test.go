@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -148,6 +149,9 @@ func below(t *testing.T, pid int, program string) int {
 		}
 		for _, task := range tasks {
 			text, err := os.ReadFile(task)
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+				continue // the thread has ended since
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
