@@ -220,7 +220,7 @@ func cutMiddle(whole string, limit int) excerpt {
 	if i := strings.IndexByte(tail, '\n'); i >= 0 && i < len(tail)/2 {
 		tail = tail[i+1:]
 	}
-	return excerpt{head, tail, len(whole) - len(head) - len(tail), strings.Count(head, "\n") + 1}
+	return excerpt{head, tail, len(whole) - len(head) - len(tail), text.Line(whole, len(head))}
 }
 
 // with returns the text with a note in the place of its middle.

@@ -1,6 +1,7 @@
 // Package bustest has a server with options of its own, for tests, a proxy
-// between a client and its server, and the backup of streams. With the proxy a test sees the bytes that the client
-// sends, and can delay them or break the connection at any of them.
+// between a client and its server, and the backup of streams. With the proxy a
+// test sees the bytes that the client sends, and can delay them or break the
+// connection at any of them.
 //
 //	url := bustest.Proxy(t, server.URL(), func(sent []byte) error {
 //		if bytes.Contains(sent, []byte("CONSUMER.MSG.NEXT")) {
