@@ -22,6 +22,7 @@ var allowedImports = map[string][]string{
 	"internal/files": {},
 	"internal/pause": {},
 
+	"internal/ballast":   {},
 	"internal/httpguard": {},
 	"internal/sdnotify":  {},
 
@@ -119,6 +120,7 @@ var allowedImports = map[string][]string{
 		"bus/busbench",
 		"client",
 		"cmd/internal/web",
+		"internal/ballast",
 		"internal/metrics",
 		"internal/pause",
 		"secret",

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/client"
+	"github.com/axebus/axe/internal/ballast"
 	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
@@ -74,7 +76,11 @@ func (p probed) awaitReady(want string) {
 	}
 }
 
-var metricsAddress = regexp.MustCompile(`metrics at (http://[^/]+)/metrics`)
+var (
+	metricsAddress = regexp.MustCompile(`metrics at (http://[^/]+)/metrics`)
+	// nextCollection has the size of the heap at the next collection.
+	nextCollection = regexp.MustCompile(`(?m)^go_memstats_next_gc_bytes (\S+)$`)
+)
 
 // TestProbes: a worker process is ready while it is connected and takes work.
 // It is not before its server is there, while the server is away, and while it
@@ -155,6 +161,11 @@ func TestProbes(t *testing.T) {
 		if !strings.Contains(text, line) {
 			t.Errorf("the metrics have no line %s:\n%s", line, text)
 		}
+	}
+	if m := nextCollection.FindStringSubmatch(text); m == nil {
+		t.Errorf("the metrics have no line %s:\n%s", nextCollection, text)
+	} else if bytes, err := strconv.ParseFloat(m[1], 64); err != nil || bytes < 2*ballast.Size {
+		t.Errorf("the heap is collected at %s bytes, want at twice the ballast or later", m[1])
 	}
 	close(answer)
 	if err := worker.Wait(); err != nil {

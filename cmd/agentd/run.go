@@ -11,6 +11,7 @@ import (
 	"github.com/axebus/axe/agentd"
 	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/internal/ballast"
 	"github.com/axebus/axe/internal/sdnotify"
 )
 
@@ -46,6 +47,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return cli.Fail(cli.CodeConfig, err)
 	}
+	defer ballast.Reserve()()
 	state := &lifecycle{manager: manager, log: log}
 	o.worker.Serving = state.serving
 	if o.monitor.serves() {

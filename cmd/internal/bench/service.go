@@ -22,6 +22,7 @@ import (
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/web"
 	"github.com/axebus/axe/configs"
+	"github.com/axebus/axe/internal/ballast"
 	"github.com/axebus/axe/internal/metrics"
 	"github.com/axebus/axe/price"
 	"github.com/axebus/axe/provider"
@@ -221,7 +222,8 @@ func (o processConfig) work(ctx context.Context) (service, error) {
 		return service{}, err
 	}
 	var all errgroup.Group
-	all.Go(func() error { return w.Run(ctx) })
+	release := ballast.Reserve() // as agentd has
+	all.Go(func() error { defer release(); return w.Run(ctx) })
 	for _, g := range o.Raw {
 		reply := func(_ context.Context, body []byte) ([]byte, error) { return body, nil }
 		if g.HTTP {
