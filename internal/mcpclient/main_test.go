@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -57,6 +58,8 @@ func serve(name string) {
 		syscall.Exit(3)
 	case "raw":
 		serveRaw()
+	case "hanging":
+		serveHanging()
 	case "work":
 		work()
 	case "stubborn":
@@ -105,6 +108,24 @@ func serveRaw() {
 		if answer := rawAnswer(lines.Bytes()); answer != nil {
 			_, _ = os.Stdout.Write(append(answer, '\n'))
 		}
+	}
+}
+
+// serveHanging runs a raw server that answers one call and reads nothing after
+// it. The server ignores SIGTERM.
+func serveHanging() {
+	signal.Ignore(syscall.SIGTERM)
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		if answer := rawAnswer(lines.Bytes()); answer != nil {
+			_, _ = os.Stdout.Write(append(answer, '\n'))
+		}
+		if strings.Contains(lines.Text(), `"tools/call"`) {
+			break
+		}
+	}
+	for {
+		time.Sleep(time.Hour)
 	}
 }
 
