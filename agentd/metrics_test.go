@@ -159,6 +159,8 @@ func TestMetricsOfTakeovers(t *testing.T) {
 			h.awaitReady()
 			end(one)
 			h.expectCompleted(r, "done")
+			// The worker counts a run after it has stored the outcome.
+			time.Sleep(time.Second)
 			h.expectSeries(m, map[string]float64{
 				fmt.Sprintf("axe_takeovers_total{cause=%q}", cause):        1,
 				`axe_redeliveries_total{agent="leaf"}`:                     1,
