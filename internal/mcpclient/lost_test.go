@@ -393,13 +393,10 @@ func TestCancelReachesProcess(t *testing.T) {
 	testCancel(t, open(t, def), began, ended)
 }
 
-// rawText are the arguments of a call that a raw server answers with "done".
-const rawText = `{"result":{"content":[{"type":"text","text":"done"}]}}`
-
-// hang makes a server of serveHanging read nothing more.
+// hang makes the server "hanging" read nothing more.
 func hang(t *testing.T, s *Set) {
 	t.Helper()
-	if got := callText(t, s, "a", rawText); got != "done" {
+	if got := callText(t, s, "a", `{"result":{"content":[{"type":"text","text":"done"}]}}`); got != "done" {
 		t.Fatalf("text %q, want done", got)
 	}
 }
@@ -458,9 +455,10 @@ func TestHangingServer(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
+	s.newServer = func() server { return newProcess(program(t, "tools"), s.log) }
 	skipPause(s)
-	if got := callText(t, s, "a", rawText); got != "done" {
-		t.Errorf("text %q, want done", got)
+	if got := callText(t, s, "echo", `{}`); got != "{} tree.r-1-0" {
+		t.Errorf("text %q, want {} tree.r-1-0", got)
 	}
 }
 

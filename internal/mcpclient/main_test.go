@@ -57,9 +57,10 @@ func serve(name string) {
 		fmt.Fprintln(os.Stderr, "no token is set")
 		syscall.Exit(3)
 	case "raw":
-		serveRaw()
+		serveRaw(false)
 	case "hanging":
-		serveHanging()
+		signal.Ignore(syscall.SIGTERM)
+		serveRaw(true)
 	case "work":
 		work()
 	case "stubborn":
@@ -100,32 +101,18 @@ func serveStubborn() {
 	select {}
 }
 
-// serveRaw runs a server that answers with rawAnswer.
-func serveRaw() {
+// serveRaw runs a server that answers with rawAnswer. If it hangs, it reads
+// nothing after the first call.
+func serveRaw(hangs bool) {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		if answer := rawAnswer(lines.Bytes()); answer != nil {
 			_, _ = os.Stdout.Write(append(answer, '\n'))
 		}
-	}
-}
-
-// serveHanging runs a raw server that answers one call and reads nothing after
-// it. The server ignores SIGTERM.
-func serveHanging() {
-	signal.Ignore(syscall.SIGTERM)
-	lines := bufio.NewScanner(os.Stdin)
-	for lines.Scan() {
-		if answer := rawAnswer(lines.Bytes()); answer != nil {
-			_, _ = os.Stdout.Write(append(answer, '\n'))
+		for hangs && strings.Contains(lines.Text(), `"tools/call"`) {
+			time.Sleep(time.Hour)
 		}
-		if strings.Contains(lines.Text(), `"tools/call"`) {
-			break
-		}
-	}
-	for {
-		time.Sleep(time.Hour)
 	}
 }
 
