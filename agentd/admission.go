@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/axebus/axe/bus"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -129,29 +130,51 @@ type source struct {
 // admission decides how many calls a worker requests, and from which sources.
 // At any moment the shares of all sources add up to no more than the free
 // slots. A request that was sent before may ask for more. A source that had
-// calls lately is busy: it gets the slots that the others do not need. With an
-// equal share for each source, however idle, a
-// worker with a dozen agents reached 0.35 of the rate of raw requests, and its
-// processors were half idle.
+// calls lately is busy: the busy sources get the slots that the others do not
+// need, in proportion to the calls that wait there. With an equal share for
+// each source, however idle, a worker with a dozen agents reached 0.35 of the
+// rate of raw requests, and its processors were half idle.
 type admission struct {
-	mu sync.Mutex
-	// busy has the time of the last call of each busy source.
-	busy map[source]time.Time
+	mu   sync.Mutex
+	busy map[source]demand
 }
 
-// busyWindow is the time after a call in which a source counts as busy.
-const busyWindow = 5 * time.Second
+// demand is what the last call of a busy source told.
+type demand struct {
+	last time.Time
+	// waiting is the number of calls that the server had yet to deliver.
+	waiting int
+}
 
-// maxPerRequest is the largest number of calls that one request asks for.
-const maxPerRequest = 32
+// weight is the part of the spare slots that a source gets, relative to the
+// others. Calls beyond the next request do not count: a flood of calls to one
+// agent leaves slots to the others. Calls that waited before demandWindow do
+// not count either, because another worker may have taken them.
+func (d demand) weight(now time.Time) int {
+	if now.Sub(d.last) > demandWindow {
+		return 1
+	}
+	return 1 + min(d.waiting, maxPerRequest)
+}
 
-func newAdmission() *admission { return &admission{busy: map[source]time.Time{}} }
+const (
+	// busyWindow is the time after a call in which a source counts as busy.
+	busyWindow = 5 * time.Second
+	// demandWindow is the time after a call in which the calls that waited
+	// then count.
+	demandWindow = bus.PullExpiry
+	// maxPerRequest is the largest number of calls that one request asks
+	// for.
+	maxPerRequest = 32
+)
 
-// received notes a call.
-func (a *admission) received(from source, now time.Time) {
+func newAdmission() *admission { return &admission{busy: map[source]demand{}} }
+
+// received notes a call, and how many more wait at the server.
+func (a *admission) received(from source, waiting int, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.busy[from] = now
+	a.busy[from] = demand{now, waiting}
 }
 
 // share returns the number of calls that a standing request for a source may
@@ -161,17 +184,25 @@ func (a *admission) received(from source, now time.Time) {
 func (a *admission) share(from source, now time.Time, sources, spare int) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	busy := a.countBusy(now)
-	_, isBusy := a.busy[from]
-	switch {
-	case spare >= sources && !isBusy:
-		return 1
-	case spare >= sources:
-		return min(maxPerRequest, 1+(spare-sources)/busy)
-	case isBusy:
-		return min(maxPerRequest, max(0, spare-1)/busy)
+	a.forget(now)
+	own, isBusy := a.busy[from]
+	if spare < sources {
+		if !isBusy {
+			return 0
+		}
+		sources, spare = len(a.busy), spare-1
 	}
-	return 0
+	switch {
+	case spare < sources:
+		return 0
+	case !isBusy:
+		return 1
+	}
+	total := 0
+	for _, d := range a.busy {
+		total += d.weight(now)
+	}
+	return min(maxPerRequest, 1+(spare-sources)*own.weight(now)/total)
 }
 
 // Bounds of the pause before a source that had no call is polled again. The
@@ -190,16 +221,15 @@ func (a *admission) pollPause(from source, now time.Time, sources int) (d time.D
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	upper := max(maxPollPause, time.Duration(sources)*pollInterval)
-	last, busy := a.busy[from]
-	if d = now.Sub(last); !busy || d >= upper {
+	known, busy := a.busy[from]
+	if d = now.Sub(known.last); !busy || d >= upper {
 		return upper, true
 	}
 	return max(d, minPollPause), false
 }
 
-// countBusy forgets the sources that are no longer busy, and counts the others.
-// The caller holds the lock.
-func (a *admission) countBusy(now time.Time) int {
-	maps.DeleteFunc(a.busy, func(_ source, last time.Time) bool { return now.Sub(last) > busyWindow })
-	return len(a.busy)
+// forget removes the sources that are no longer busy. The caller holds the
+// lock.
+func (a *admission) forget(now time.Time) {
+	maps.DeleteFunc(a.busy, func(_ source, d demand) bool { return now.Sub(d.last) > busyWindow })
 }

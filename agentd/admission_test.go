@@ -19,13 +19,15 @@ func TestAdmissionAsksForNoMoreThanFits(t *testing.T) {
 		sources, spare := rapid.IntRange(1, 100).Draw(t, "sources"), rapid.IntRange(0, 200).Draw(t, "spare")
 		in, now := newAdmission(), time.Now()
 		at := func(i int) source { return source{must(subjects.ParseAgent(fmt.Sprint("a", i/2))), i % 2} }
+		// The sources have up to this many waiting calls, or none.
+		waiting := rapid.SampledFrom([]int{0, 1000}).Draw(t, "most waiting")
 		busy := 0
 		for i := range sources {
 			if rapid.Bool().Draw(t, "busy") {
-				in.received(at(i), now)
+				in.received(at(i), rapid.IntRange(0, waiting).Draw(t, "waiting"), now)
 				busy++
 			} else if rapid.Bool().Draw(t, "once") {
-				in.received(at(i), now.Add(-busyWindow-1))
+				in.received(at(i), waiting, now.Add(-busyWindow-1))
 			}
 		}
 		sum := 0
@@ -45,7 +47,10 @@ func TestAdmissionAsksForNoMoreThanFits(t *testing.T) {
 		if spare < sources && spare > 0 && sum == spare {
 			t.Errorf("none of %d free slots is left for polling", spare)
 		}
-		if busy > 0 && spare-busy >= sources && sum < sources+min(spare-sources-busy, busy*(maxPerRequest-1)) {
+		// A source with many waiting calls may be due more than a
+		// request's worth.
+		least := sources + min(spare-sources-busy, busy*(maxPerRequest-1))
+		if waiting == 0 && busy > 0 && spare-busy >= sources && sum < least {
 			t.Errorf("%d sources, of which %d are busy, ask for only %d calls with %d free slots",
 				sources, busy, sum, spare)
 		}
@@ -60,7 +65,7 @@ func TestAdmissionOneBusySource(t *testing.T) {
 	if n := in.share(leaf, now, 13, 64); n != 1 {
 		t.Errorf("a source asks for %d calls before its first call, want 1", n)
 	}
-	in.received(leaf, now)
+	in.received(leaf, 0, now)
 	if n, m := in.share(leaf, now, 13, 40), in.share(other, now, 13, 40); n != 28 || m != 1 {
 		t.Errorf("of 40 slots for 13 sources the busy one gets %d and an idle one %d, want 28 and 1", n, m)
 	}
@@ -72,13 +77,41 @@ func TestAdmissionOneBusySource(t *testing.T) {
 	}
 }
 
+// TestAdmissionWaitingCalls: two busy sources share the slots in proportion to
+// their waiting calls. Calls beyond the next request do not count, nor calls
+// that waited a while ago.
+func TestAdmissionWaitingCalls(t *testing.T) {
+	leaf, other := source{agent: must(subjects.ParseAgent("leaf"))}, source{agent: must(subjects.ParseAgent("other"))}
+	for _, c := range []struct {
+		leaf, other int
+		after       time.Duration
+		// Shares of 44 free slots for 4 sources.
+		wantLeaf, wantOther int
+	}{
+		{0, 0, 0, 21, 21},
+		{3, 0, 0, 32, 9},
+		{7, 1, demandWindow, 32, 9},
+		{7, 1, demandWindow + 1, 21, 21},
+		{1000, 10, 0, 31, 11},
+	} {
+		in, now := newAdmission(), time.Now()
+		in.received(leaf, c.leaf, now)
+		in.received(other, c.other, now)
+		later := now.Add(c.after)
+		if n, m := in.share(leaf, later, 4, 44), in.share(other, later, 4, 44); n != c.wantLeaf || m != c.wantOther {
+			t.Errorf("%v after %d and %d calls waited: shares of %d and %d calls, want %d and %d",
+				c.after, c.leaf, c.other, n, m, c.wantLeaf, c.wantOther)
+		}
+	}
+}
+
 // TestAdmissionPollPause: the pause of a source is as long as the source has
 // had no call. An upper bound that grows with the number of sources keeps all
 // of them together at one request in pollInterval.
 func TestAdmissionPollPause(t *testing.T) {
 	in, now := newAdmission(), time.Now()
 	leaf := source{agent: must(subjects.ParseAgent("leaf"))}
-	in.received(leaf, now)
+	in.received(leaf, 0, now)
 	for _, c := range []struct {
 		after   time.Duration
 		sources int

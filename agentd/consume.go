@@ -244,14 +244,14 @@ func (w *Worker) serveCalls(ctx, work context.Context, from source) {
 		if feed.HasCome() || w.share(from) > 0 {
 			d, err := feed.Next(ctx)
 			if d != nil {
-				activeAgents{w}.received(from)
+				activeAgents{w}.received(from, d)
 				w.takeCall(ctx, work, d)
 			}
 			return err
 		}
 		d, err := w.poll(ctx, feed)
 		if d != nil {
-			activeAgents{w}.received(from)
+			activeAgents{w}.received(from, d)
 			w.take(work, d, true)
 		}
 		if d != nil || err != nil {
@@ -290,8 +290,8 @@ func awaitSlot(ctx context.Context, w *Worker, feed *bus.Feed) error {
 }
 
 // received notes a call.
-func (w activeAgents) received(from source) {
-	w.admission.received(from, time.Now())
+func (w activeAgents) received(from source, d *bus.Delivery) {
+	w.admission.received(from, d.Waiting, time.Now())
 	w.activity.use(from)
 }
 

@@ -2,6 +2,7 @@ package agentd_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -436,4 +437,43 @@ func TestIdleWorkerPullsInStep(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWaitingCallsAreRequested: a worker that has served eight agents lately
+// gets 50 calls for one of them. It requests more of them at once than its
+// eighth of the slots.
+func TestWaitingCallsAreRequested(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		const agents, slots = 8, 64
+		h.agents = []configs.Agent{define("lead", []string{"a0"})}
+		for i := range agents - 1 {
+			h.agents = append(h.agents, define(fmt.Sprint("a", i), nil))
+		}
+		h.models["lead"] = turns(calls(slices.Repeat([]provider.ToolCall{call("a0", "x")}, 50)...), joinsResults)
+		var most atomic.Int64
+		err := h.conn.Watch(h.ctx, "$JS.API.CONSUMER.MSG.NEXT.*.agent_a0", func(m bus.Stored) {
+			var request struct{ Batch int64 }
+			if err := json.Unmarshal(m.Body, &request); err != nil {
+				h.tb.Errorf("a request %q: %v", m.Body, err)
+			}
+			most.Store(max(most.Load(), request.Batch))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.startWorker("w", workerOptions{Config: agentd.Config{Slots: slots}})
+		h.awaitReady()
+		for _, a := range h.agents[1:] {
+			h.expectCompleted(h.submit(a.Name, "go"), a.Name)
+		}
+		time.Sleep(bus.PullExpiry) // larger requests have stood
+		most.Store(0)
+		if o := h.awaitOutcome(h.submit("lead", "go"), time.Minute); o.Subtree.Runs != 51 {
+			t.Errorf("outcome %s of a tree of %d runs, want 51: %s", o.Status, o.Subtree.Runs, o.Error)
+		}
+		if n := most.Load(); n <= 1+(slots-agents)/agents {
+			t.Errorf("the largest request is for %d calls", n)
+		}
+	})
 }

@@ -114,6 +114,9 @@ type Delivery struct {
 	// Received is the time at which this process received the message, by
 	// its own clock.
 	Received time.Time
+	// Waiting is the number of messages that the consumer had yet to
+	// deliver.
+	Waiting int
 
 	conn *Conn
 	from *Consumer

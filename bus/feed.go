@@ -300,10 +300,14 @@ func (f *Feed) delivery(m *nats.Msg) (*Delivery, error) {
 		id.delivery = md.NumDelivered
 	}
 	now := time.Now()
-	d := &Delivery{conn: f.conn, from: f.from, id: id, Count: int(md.NumDelivered), Received: now, Stored: Stored{
-		Subject: m.Subject, Seq: md.Sequence.Stream, Time: f.conn.Clocks.stamp(md.Timestamp), Header: m.Header,
-		Body: m.Data, answer: hasPlace(m.Header),
-	}}
+	d := &Delivery{
+		Stored: Stored{
+			Subject: m.Subject, Seq: md.Sequence.Stream, Time: f.conn.Clocks.stamp(md.Timestamp), Header: m.Header,
+			Body: m.Data, answer: hasPlace(m.Header),
+		},
+		Count: int(md.NumDelivered), Received: now, Waiting: int(md.NumPending),
+		conn: f.conn, from: f.from, id: id,
+	}
 	d.msg.Store(m)
 	if !f.conn.leases.hold(d, now, f.conn.cfg.AckWait) {
 		return nil, nil
