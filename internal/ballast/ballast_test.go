@@ -8,32 +8,22 @@ import (
 	"github.com/axebus/axe/internal/ballast"
 )
 
-// garbage is where the test puts what it allocates.
-var garbage []byte
-
-// TestReserve: with ballast the collector runs after as much garbage and not
-// before. It runs as often as before once the ballast is let go of.
+// TestReserve: with ballast the collector begins after as much garbage and not
+// before. It begins as early as before once the ballast is let go of.
 func TestReserve(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	collections := func() uint32 {
-		var before, after runtime.MemStats
+	room := func() uint64 {
+		var m runtime.MemStats
 		runtime.GC()
-		runtime.ReadMemStats(&before)
-		for range 4 * ballast.Size / (32 << 10) {
-			garbage = make([]byte, 32<<10)
-		}
-		runtime.ReadMemStats(&after)
-		return after.NumGC - before.NumGC
+		runtime.ReadMemStats(&m)
+		return m.NextGC - m.HeapAlloc
 	}
-	without := collections()
+	without := room()
 	release := ballast.Reserve()
-	with := collections()
+	with := room()
 	release()
-	again := collections()
-	// The garbage is four times the ballast. The collector begins a little
-	// early.
-	if with > 5 || without < 10 || again < 10 {
-		t.Errorf("%d collections without ballast, %d with it, %d after it, want 10 or more, 5 at most, 10 or more",
-			without, with, again)
+	if again := room(); with < ballast.Size || without >= ballast.Size/2 || again >= ballast.Size/2 {
+		t.Errorf("a collection after %d B of garbage without ballast, %d B with it, %d B after it; "+
+			"want %d at least with it, and less than half of that without", without, with, again, ballast.Size)
 	}
 }
