@@ -47,10 +47,13 @@ func TestAdmissionAsksForNoMoreThanFits(t *testing.T) {
 		if spare < sources && spare > 0 && sum == spare {
 			t.Errorf("none of %d free slots is left for polling", spare)
 		}
-		// A source with many waiting calls may be due more than a
-		// request's worth.
 		least := sources + min(spare-sources-busy, busy*(maxPerRequest-1))
-		if waiting == 0 && busy > 0 && spare-busy >= sources && sum < least {
+		if waiting > 0 {
+			// The source with the most waiting calls has an equal
+			// share at least.
+			least = sources + min((spare-sources)/max(busy, 1), maxPerRequest-1)
+		}
+		if busy > 0 && spare-busy >= sources && sum < least {
 			t.Errorf("%d sources, of which %d are busy, ask for only %d calls with %d free slots",
 				sources, busy, sum, spare)
 		}
