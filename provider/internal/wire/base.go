@@ -23,12 +23,13 @@ func resolveURL(base, path string) (target, shown string, err error) {
 	return target, u.String(), nil
 }
 
-// redactURL removes possible secrets from a malformed URL.
+// redactURL removes possible secrets from a malformed URL: all before the last @
+// but the scheme, and a query.
 func redactURL(base string) string {
 	const limit = 100
 	scheme, rest := "", base
-	if i := strings.Index(base, "://"); i >= 0 {
-		scheme, rest = base[:i+3], base[i+3:]
+	if before, after, ok := strings.Cut(base, "://"); ok && !strings.ContainsAny(before, "@?") {
+		scheme, rest = before+"://", after
 	}
 	rest = rest[strings.LastIndexByte(rest, '@')+1:]
 	rest, _, _ = strings.Cut(rest, "?")

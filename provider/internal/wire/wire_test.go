@@ -96,13 +96,29 @@ func FuzzPrintable(f *testing.F) {
 	})
 }
 
+// TestMalformedURLShowsNoSecret: the error about a malformed base URL shows it
+// without userinfo and query, wherever they stand.
+func TestMalformedURLShowsNoSecret(t *testing.T) {
+	for base, want := range map[string]string{
+		"localhost:11434":                   `"localhost:11434"`,
+		"http://user:hunter2@host:port/x?k": `"http://host:port/x"`,
+		"hunter2@://":                       `"://"`,
+		"user:hunter2@host://x":             `"host://x"`,
+		"host?key=hunter2://x":              `"host"`,
+	} {
+		if _, shown, err := resolveURL(base, "api/chat"); err == nil || shown != want {
+			t.Errorf("%q is shown as %s, want %s (%v)", base, shown, want, err)
+		}
+	}
+}
+
 // FuzzResolveURL: a base URL gives a URL that a request can have, or an error
 // of the category bad_request. The URL for errors does not show the password
 // hunter2. The check leaves out base URLs with several @, which may have that
 // text elsewhere.
 func FuzzResolveURL(f *testing.F) {
 	for _, base := range []string{
-		"http://user:hunter2@host/x@y", "hunter2@host", "http://user:hun%zzter2@host", "://hunter2@",
+		"http://user:hunter2@host/x@y", "hunter2@host", "http://user:hun%zzter2@host", "://hunter2@", "hunter2@://",
 	} {
 		f.Add(base)
 	}
