@@ -161,7 +161,7 @@ sim-workers: ## 2,000 random walks of whole workers that die, with figures (BUBB
 	.ci/sim ./agentd 'TestSimWorkersDie$$' $(BUBBLES)
 
 .PHONY: faults
-faults: ## plant mistakes in the code, one after the other: the tests have to find each
+faults: ## plant mistakes, each in a copy of the code of its own: the tests have to find each
 	$(GO) test -run 'TestFaults' -count=1 -v -timeout 4h ./cmd -faults
 
 .PHONY: chaos
