@@ -409,6 +409,42 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
+// TestInterruptEndsCallsHeldBack: a person interrupts a run with two calls, of
+// which the second one waits for the first one, since its tool writes. The
+// second call ends with the interrupt. No message is stored for its run, and the
+// wait does not last until the timer.
+func TestInterruptEndsCallsHeldBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{
+			define("mender", []string{"slow"}, withTools(dir, "write_file")), define("slow", nil),
+		}
+		h.models["slow"] = delayed(time.Hour, says("never"))
+		h.models["mender"] = turns(
+			calls(call("slow", "x"), use("write_file", "path", "a.txt", "content", "one")), joinsResults,
+		)
+		h.startWorker("w", workerOptions{})
+		h.awaitReady()
+		root := h.submit("mender", "go")
+		h.awaitRequests("slow", 1)
+		began := time.Now()
+		h.publish(root.Interrupt(h.key("stop")), "")
+		h.eventually("the slow run has ended", func() bool { return len(h.outcomes(root.Reply(1, 0))) == 1 })
+		h.publish(root.Mail(h.key("m")), `{"from":"user","text":"what is left?"}`)
+		h.awaitRequests("mender", 2)
+		h.tookAtMost(began, time.Second)
+		want := "c0=" + failedCall("slow", "stopped by the user") + "|c1=stopped by the user"
+		if o := h.awaitOutcome(root, time.Hour); o.Result != want {
+			t.Errorf("result %q, want %q", o.Result, want)
+		}
+		if ms := h.readAll(h.child(root, "mender", 1).All()); len(ms) != 0 {
+			t.Errorf("%d messages of the run of write_file, want none", len(ms))
+		}
+		h.checkVerified()
+	})
+}
+
 // TestInterruptStopsForks: an interrupt of a run ends its forks, running or
 // idle, and the forks of those. Their ends do not wake the run. It learns of
 // them when a person writes to it.

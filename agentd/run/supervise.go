@@ -364,14 +364,12 @@ func (s State) interrupted(e Interrupted) State {
 	return s
 }
 
-// stopCalls ends the sequential calls of a turn that have not been published,
-// and bounds the wait for the others.
+// stopCalls ends the calls of a turn that have not been published, since an
+// earlier call holds them back. It bounds the wait for the others.
 func stopCalls(t *Turn, at time.Time) {
-	for i, c := range t.pending() {
-		if t.Entry.Sequential && i > 0 {
-			endCall(t, c.Index, EndInterrupted())
-			t.pendingCount--
-		}
+	for _, c := range t.pending()[len(t.due()):] {
+		endCall(t, c.Index, EndInterrupted())
+		t.pendingCount--
 	}
 	if by := at.Add(interruptTimeout); by.Before(t.Entry.Timer) {
 		t.Entry.Timer = by
