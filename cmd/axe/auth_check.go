@@ -63,14 +63,15 @@ func (c *authCheck) run(cmd *cobra.Command) error {
 		return err
 	}
 	// The violations are what the command looks for.
-	conn, err := c.session.Connect(cmd.Context(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	u, scope := users[0], c.scope.last
+	return c.session.UseConn(cmd.Context(), slog.New(slog.DiscardHandler), func(conn *bus.Conn) error {
+		return c.compare(cmd, conn, users[0])
+	})
+}
+
+// compare compares the permissions of the connection with those of a user.
+func (c *authCheck) compare(cmd *cobra.Command, conn *bus.Conn, u roles.User) error {
 	report := authReport{out: cmd.OutOrStdout(), all: c.all, json: c.session.Output.JSON()}
-	for _, o := range u.Role.Operations(scope) {
+	for _, o := range u.Role.Operations(c.scope.last) {
 		try := bus.PermitsPublish
 		if o.Subscribe {
 			try = bus.PermitsSubscribe

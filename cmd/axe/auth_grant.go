@@ -132,12 +132,7 @@ func (g *granting) connected(cmd *cobra.Command, fn func(context.Context, *bus.C
 	if err != nil {
 		return err
 	}
-	conn, err := g.session.Connect(cmd.Context(), log)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return fn(cmd.Context(), conn)
+	return g.session.UseConn(cmd.Context(), log, func(conn *bus.Conn) error { return fn(cmd.Context(), conn) })
 }
 
 func authGrantsCommand(f *cli.SessionFlags) *cobra.Command {

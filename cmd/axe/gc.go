@@ -171,6 +171,9 @@ func (g *gc) withCollector(ctx context.Context, fn func(*collector) error) error
 	}
 	if conn != nil {
 		defer conn.Close()
+		if err := cli.Ready(ctx, conn); err != nil {
+			return err
+		}
 	}
 	return fn(&collector{
 		store: cli.Memory(global, conn), open: models.Open, model: cmp.Or(g.model, os.Getenv("AXE_MODEL")),
@@ -197,5 +200,5 @@ func (g *gc) connect(ctx context.Context, global configs.Global, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	return cli.OpenReady(ctx, cfg, cli.ConnectTimeout)
+	return cli.Open(ctx, cfg, cli.ConnectTimeout)
 }

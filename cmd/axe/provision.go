@@ -43,25 +43,22 @@ longer.
 			if err != nil {
 				return err
 			}
-			conn, err := f.Connect(cmd.Context(), log)
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			if err := cli.Provision(cmd.Context(), conn, p, log); err != nil {
-				return err
-			}
-			if err := bus.MakeBuckets(cmd.Context(), conn); err != nil {
-				return err
-			}
-			for _, file := range grants {
-				if err := storeGrant(cmd.Context(), conn, file); err != nil {
+			return f.UseConn(cmd.Context(), log, func(conn *bus.Conn) error {
+				if err := cli.Provision(cmd.Context(), conn, p, log); err != nil {
 					return err
 				}
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d partitions, %d replicas, keep %s\n",
-				conn.Space().Partitions(), conn.Replicas(), conn.MaxAge().Round(time.Second))
-			return err
+				if err := bus.MakeBuckets(cmd.Context(), conn); err != nil {
+					return err
+				}
+				for _, file := range grants {
+					if err := storeGrant(cmd.Context(), conn, file); err != nil {
+						return err
+					}
+				}
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d partitions, %d replicas, keep %s\n",
+					conn.Space().Partitions(), conn.Replicas(), conn.MaxAge().Round(time.Second))
+				return err
+			})
 		},
 	}
 	cmd.Flags().IntVar(&p.Replicas, "replicas", 1, "replicas of streams that do not exist yet")

@@ -489,9 +489,9 @@ func TestConnectTimeoutIsChecked(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, connect := f.Connect(ctx, slog.New(slog.DiscardHandler))
+	useConn := f.UseConn(ctx, slog.New(slog.DiscardHandler), func(*bus.Conn) error { return nil })
 	use := f.Use(ctx, func(*Session) error { return nil })
-	for name, err := range map[string]error{"Connect": connect, "Use": use} {
+	for name, err := range map[string]error{"UseConn": useConn, "Use": use} {
 		const want = "--connect-timeout must not be negative, got -5s"
 		if _, usage := errors.AsType[*usageError](err); !usage || err.Error() != want {
 			t.Errorf("%s: got %v, want the usage error %q", name, err, want)

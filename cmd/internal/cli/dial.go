@@ -215,19 +215,6 @@ type noServerError struct{ after time.Duration }
 // Error says how long the wait was.
 func (e *noServerError) Error() string { return fmt.Sprintf("no answer within %s", e.after) }
 
-// OpenReady is Open for a bus that must have its streams.
-func OpenReady(ctx context.Context, cfg bus.Config, atMost time.Duration) (*bus.Conn, error) {
-	conn, err := Open(ctx, cfg, atMost)
-	if err != nil {
-		return nil, err
-	}
-	if err := Ready(ctx, conn); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return conn, nil
-}
-
 // streamsTimeout bounds the wait for streams. A worker may be creating them.
 const streamsTimeout = 3 * time.Second
 

@@ -82,12 +82,39 @@ type Session struct {
 // Use calls fn with a session on a bus that has its streams. The session ends
 // with fn.
 func (f *SessionFlags) Use(ctx context.Context, fn func(*Session) error) error {
-	ses, err := f.open(ctx)
+	screen := Stderr()
+	view, err := f.progress.View(screen, f.Name)
 	if err != nil {
 		return err
 	}
-	defer ses.Conn.Close()
-	return fn(ses)
+	log, err := f.log.Logger(screen, screen.Terminal())
+	if err != nil {
+		return err
+	}
+	return f.UseConn(ctx, log, func(conn *bus.Conn) error {
+		if err := Ready(ctx, conn); err != nil {
+			return err
+		}
+		return fn(&Session{client.New(conn), conn, view, !f.Looks || f.HandsOn})
+	})
+}
+
+// UseConn calls fn with a connection to a bus that may have no streams. The
+// connection ends with fn.
+func (f *SessionFlags) UseConn(ctx context.Context, log *slog.Logger, fn func(*bus.Conn) error) error {
+	if f.connectTimeout < 0 {
+		return Usage("--connect-timeout must not be negative, got %s", &f.connectTimeout)
+	}
+	cfg, err := f.dial.Config(nil, log)
+	if err != nil {
+		return err
+	}
+	conn, err := Open(ctx, cfg, time.Duration(f.connectTimeout))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return fn(conn)
 }
 
 // UseRun is Use for a command about the run that args name.
@@ -181,48 +208,3 @@ func (s *Session) resolve(ctx context.Context, t Target) (Target, error) {
 
 // Prefix is the first token of all subjects, "" for the default.
 func (f *SessionFlags) Prefix() string { return f.dial.Prefix() }
-
-// Connect opens a connection to a bus that may have no streams. The caller
-// closes it.
-func (f *SessionFlags) Connect(ctx context.Context, log *slog.Logger) (*bus.Conn, error) {
-	if err := f.check(); err != nil {
-		return nil, err
-	}
-	cfg, err := f.dial.Config(nil, log)
-	if err != nil {
-		return nil, err
-	}
-	return Open(ctx, cfg, time.Duration(f.connectTimeout))
-}
-
-// check validates the flags. The error is a usage error.
-func (f *SessionFlags) check() error {
-	if f.connectTimeout < 0 {
-		return Usage("--connect-timeout must not be negative, got %s", &f.connectTimeout)
-	}
-	return nil
-}
-
-func (f *SessionFlags) open(ctx context.Context) (*Session, error) {
-	if err := f.check(); err != nil {
-		return nil, err
-	}
-	screen := Stderr()
-	view, err := f.progress.View(screen, f.Name)
-	if err != nil {
-		return nil, err
-	}
-	log, err := f.log.Logger(screen, screen.Terminal())
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := f.dial.Config(nil, log)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := OpenReady(ctx, cfg, time.Duration(f.connectTimeout))
-	if err != nil {
-		return nil, err
-	}
-	return &Session{client.New(conn), conn, view, !f.Looks || f.HandsOn}, nil
-}
