@@ -16,7 +16,7 @@ import (
 type Artifact struct {
 	run.Artifact
 	// Stored is the time of the outcome that names the artifact.
-	Stored time.Time
+	Stored time.Time `json:"stored"`
 }
 
 // Artifacts lists the artifacts of a tree, in the order in which the tool runs

@@ -55,7 +55,7 @@ func printArtifacts(ctx context.Context, ses *cli.Session, t cli.Target, stdout 
 	}
 	for _, a := range all {
 		if format.JSON() {
-			err = cli.PrintJSON(stdout, cli.ArtifactLine(a))
+			err = cli.PrintJSON(stdout, a)
 		} else {
 			_, err = fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", cli.Printable(a.Name), a.Size,
 				dash(cli.Printable(a.MediaType)), a.Path, a.Stored.Local().Format(time.DateTime))

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -43,12 +42,6 @@ func (d *ArtifactDir) Save(ctx context.Context, program string, t TreeClient, fa
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", program, Printable(err.Error()))
 	return failed
-}
-
-// ArtifactLine is an artifact as axe artifacts -o json prints it.
-type ArtifactLine struct {
-	run.Artifact
-	Stored time.Time `json:"stored"`
 }
 
 // TreeClient is a client for one tree.

@@ -193,7 +193,7 @@ func (s *Server) diff(w http.ResponseWriter, r *http.Request) error {
 
 // artifactList are the artifacts of a tree.
 type artifactList struct {
-	Artifacts []cli.ArtifactLine `json:"artifacts"`
+	Artifacts []client.Artifact `json:"artifacts"`
 }
 
 func (s *Server) listArtifacts(w http.ResponseWriter, r *http.Request) error {
@@ -201,11 +201,7 @@ func (s *Server) listArtifacts(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	list := artifactList{Artifacts: []cli.ArtifactLine{}}
-	for _, a := range all {
-		list.Artifacts = append(list.Artifacts, cli.ArtifactLine(a))
-	}
-	return reply(w, http.StatusOK, list)
+	return reply(w, http.StatusOK, artifactList{append([]client.Artifact{}, all...)})
 }
 
 // artifact answers with the bytes of an artifact, as a file to be stored: a
