@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,31 +78,21 @@ func (o *statsOptions) run(ctx context.Context, stdout io.Writer) error {
 }
 
 func printStats(stdout io.Writer, stats []client.AgentStatistics, format cli.Output, prices price.Table) error {
-	if format.JSON() {
-		for _, s := range stats {
-			if err := cli.PrintJSON(stdout, cli.StatisticsLineOf(s, prices)); err != nil {
-				return err
-			}
-		}
-		return nil
+	lines := make([]cli.StatisticsLine, len(stats))
+	for i, s := range stats {
+		lines[i] = cli.StatisticsLineOf(s, prices)
 	}
-	if len(stats) == 0 {
-		return nil
-	}
-	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	title := "AGENT\tRUNS\tFAILED\tP50\tP95\tMODEL TIME\tTOKENS IN\tTOKENS OUT"
 	if !prices.IsZero() {
 		title += "\tCOST " + cli.Printable(prices.Currency)
 	}
-	fmt.Fprintln(table, title)
-	for _, s := range stats {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s", cli.Printable(s.Agent), s.Runs, s.Failed,
+	return list[cli.StatisticsLine]{title, func(s cli.StatisticsLine) string {
+		row := fmt.Sprintf("%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s", cli.Printable(s.Agent), s.Runs, s.Failed,
 			cli.ShortTime(s.P50), cli.ShortTime(s.P95), cli.ShortTime(time.Duration(s.ModelMS)*time.Millisecond),
 			cli.Count(s.Usage.InputTokens), cli.Count(s.Usage.OutputTokens))
 		if !prices.IsZero() {
-			fmt.Fprintf(table, "\t%s", prices.Cost(s.Models).Amount())
+			row += "\t" + prices.Cost(s.Models).Amount()
 		}
-		fmt.Fprintln(table)
-	}
-	return table.Flush()
+		return row
+	}}.print(stdout, format, lines)
 }

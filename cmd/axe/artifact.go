@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/cmd/internal/cli"
 )
 
@@ -49,22 +49,10 @@ func printArtifacts(ctx context.Context, ses *cli.Session, t cli.Target, stdout 
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	if len(all) > 0 && !format.JSON() {
-		fmt.Fprintln(w, "NAME\tSIZE\tTYPE\tRUN\tSTORED")
-	}
-	for _, a := range all {
-		if format.JSON() {
-			err = cli.PrintJSON(stdout, a)
-		} else {
-			_, err = fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", cli.Printable(a.Name), a.Size,
-				dash(cli.Printable(a.MediaType)), a.Path, a.Stored.Local().Format(time.DateTime))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return w.Flush()
+	return list[client.Artifact]{"NAME\tSIZE\tTYPE\tRUN\tSTORED", func(a client.Artifact) string {
+		return fmt.Sprintf("%s\t%d\t%s\t%s\t%s", cli.Printable(a.Name), a.Size, dash(cli.Printable(a.MediaType)),
+			a.Path, a.Stored.Local().Format(time.DateTime))
+	}}.print(stdout, format, all)
 }
 
 func artifactCommand() *cobra.Command {

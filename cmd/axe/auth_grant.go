@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -169,30 +169,22 @@ type grantLine struct {
 }
 
 func (g *granting) print(stdout io.Writer, all ...grant.Grant) error {
-	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	if len(all) > 0 && !g.session.Output.JSON() {
-		fmt.Fprintln(w, "KEY\tAGENTS\tENDS\tSIGNER")
-	}
-	for _, of := range all {
+	lines := make([]grantLine, len(all))
+	for i, of := range all {
 		l := grantLine{Key: of.Key, Agents: []string{}, Signer: of.Signer, Signed: of.Signed}
 		for _, a := range of.Agents {
 			l.Agents = append(l.Agents, a.String())
 		}
-		agents, ends := strings.Join(l.Agents, ","), "never"
-		if agents == "" {
-			agents = "all"
-		}
 		if !of.Ends.IsZero() {
 			l.Ends = &of.Ends
-			ends = of.Ends.Local().Format(time.DateTime)
 		}
-		if g.session.Output.JSON() {
-			if err := cli.PrintJSON(w, l); err != nil {
-				return err
-			}
-			continue
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", l.Key, agents, ends, l.Signer)
+		lines[i] = l
 	}
-	return w.Flush()
+	return list[grantLine]{"KEY\tAGENTS\tENDS\tSIGNER", func(l grantLine) string {
+		ends := "never"
+		if l.Ends != nil {
+			ends = l.Ends.Local().Format(time.DateTime)
+		}
+		return fmt.Sprintf("%s\t%s\t%s\t%s", l.Key, cmp.Or(strings.Join(l.Agents, ","), "all"), ends, l.Signer)
+	}}.print(stdout, g.session.Output, lines)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/axebus/axe/client"
@@ -21,26 +20,17 @@ func (d *deadLetters) list(ctx context.Context, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-		if len(letters) > 0 && !d.flags.Output.JSON() {
-			fmt.Fprintln(w, "LETTER\tTIME\tAGENT\tTREE\tPATH\tRETRIED\tREASON")
-		}
-		for _, l := range letters {
-			a, err := cli.LetterLineOf(ctx, ses.Client, l)
-			if err != nil {
-				return err
-			}
-			if d.flags.Output.JSON() {
-				err = cli.PrintJSON(w, a)
-			} else {
-				_, err = fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.ID, a.Time.Local().Format(time.DateTime),
-					dash(a.Agent), dash(a.Tree), dash(a.Path), dash(a.Retried), cli.Printable(a.Reason))
-			}
-			if err != nil {
+		lines := make([]cli.LetterLine, len(letters))
+		for i, l := range letters {
+			if lines[i], err = cli.LetterLineOf(ctx, ses.Client, l); err != nil {
 				return err
 			}
 		}
-		return w.Flush()
+		const title = "LETTER\tTIME\tAGENT\tTREE\tPATH\tRETRIED\tREASON"
+		return list[cli.LetterLine]{title, func(l cli.LetterLine) string {
+			return fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%s\t%s", l.ID, l.Time.Local().Format(time.DateTime),
+				dash(l.Agent), dash(l.Tree), dash(l.Path), dash(l.Retried), cli.Printable(l.Reason))
+		}}.print(stdout, d.flags.Output, lines)
 	})
 }
 

@@ -39,7 +39,7 @@ func diffCommand() *cobra.Command {
 			Args: cobra.ExactArgs(2),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return f.Use(cmd.Context(), func(ses *cli.Session) error {
-					return printDiff(cmd.Context(), ses, args, diffOutput{cmd.OutOrStdout(), f.Output})
+					return printDiff(cmd.Context(), ses, args, cmd.OutOrStdout(), f.Output)
 				})
 			},
 		}
@@ -48,12 +48,7 @@ func diffCommand() *cobra.Command {
 	})
 }
 
-type diffOutput struct {
-	stdout io.Writer
-	format cli.Output
-}
-
-func printDiff(ctx context.Context, ses *cli.Session, args []string, out diffOutput) error {
+func printDiff(ctx context.Context, ses *cli.Session, args []string, stdout io.Writer, format cli.Output) error {
 	var trees []*client.Snapshot
 	for _, arg := range args {
 		t, err := ses.Target(ctx, arg)
@@ -67,16 +62,12 @@ func printDiff(ctx context.Context, ses *cli.Session, args []string, out diffOut
 		trees = append(trees, s)
 	}
 	partings := client.Compare(trees[0], trees[1])
-	if !out.format.JSON() {
-		if err := cli.PrintPartings(out.stdout, trees[0], trees[1], partings); err != nil {
+	if format.JSON() {
+		if err := printEach(stdout, partings); err != nil {
 			return err
 		}
-	} else {
-		for _, p := range partings {
-			if err := cli.PrintJSON(out.stdout, p); err != nil {
-				return err
-			}
-		}
+	} else if err := cli.PrintPartings(stdout, trees[0], trees[1], partings); err != nil {
+		return err
 	}
 	if len(partings) > 0 {
 		return errPart

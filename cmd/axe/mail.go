@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 
@@ -125,22 +124,15 @@ func printMail(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Wr
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	if len(all) > 0 && !format.JSON() {
-		fmt.Fprintln(w, "TIME\tFROM\tTAKEN\tMESSAGE")
+	lines := make([]messageJSON, len(all))
+	for i, m := range all {
+		lines[i] = messageJSON{m.Seq, m.Time, m.From, m.Text, m.Idle, m.Outcome, m.Taken}
 	}
-	for _, m := range all {
-		if format.JSON() {
-			line := messageJSON{m.Seq, m.Time, m.From, m.Text, m.Idle, m.Outcome, m.Taken}
-			if err := cli.PrintJSON(stdout, line); err != nil {
-				return err
-			}
-			continue
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", m.Time.Local().Format(time.DateTime),
-			cli.Printable(m.From), yesNo(m.Taken), cli.Printable(cli.MailText(m.Mail)))
-	}
-	return w.Flush()
+	return list[messageJSON]{"TIME\tFROM\tTAKEN\tMESSAGE", func(m messageJSON) string {
+		text := cli.MailText(run.Mail{Text: m.Text, Idle: m.Idle, Outcome: m.Outcome})
+		return fmt.Sprintf("%s\t%s\t%s\t%s", m.Time.Local().Format(time.DateTime), cli.Printable(m.From),
+			yesNo(m.Taken), cli.Printable(text))
+	}}.print(stdout, format, lines)
 }
 
 // messageJSON is one line of axe mail -o json.

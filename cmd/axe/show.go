@@ -53,12 +53,7 @@ func printShow(ctx context.Context, ses *cli.Session, t cli.Target, stdout io.Wr
 		return fmt.Errorf("%w: %s of tree %s", client.ErrUnknownRun, t.Path, t.Tree)
 	}
 	if format.JSON() {
-		for _, l := range cli.RunLines(s, t.Path, cli.DisplayNow(name)) {
-			if err := cli.PrintJSON(stdout, l); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printEach(stdout, cli.RunLines(s, t.Path, cli.DisplayNow(name)))
 	}
 	return cli.PrintSnapshot(stdout, s, t.Path, cli.DisplayNow(name))
 }

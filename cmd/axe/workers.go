@@ -85,30 +85,16 @@ func (p workersPrinter) one(all []cli.WorkerLine, name string) error {
 
 // all prints a line for each worker.
 func (p workersPrinter) all(all []cli.WorkerLine) error {
-	if p.format.JSON() {
-		for _, w := range all {
-			if err := cli.PrintJSON(p.stdout, w); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAME\tHOST\tSTATUS\tSLOTS\tTOOLS\tRUNS\tAGENTS")
-	for _, w := range all {
+	return list[cli.WorkerLine]{"NAME\tHOST\tSTATUS\tSLOTS\tTOOLS\tRUNS\tAGENTS", func(w cli.WorkerLine) string {
 		slots, tools, runs := "?", "?", "?"
 		if w.Known {
 			slots = fmt.Sprintf("%d/%d", w.Slots-w.Free, w.Slots)
 			tools = fmt.Sprintf("%d/%d", w.ToolSlots-w.FreeTools, w.ToolSlots)
 			runs = strconv.Itoa(len(w.Runs) + w.More)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(w.Name), cli.Printable(w.Host),
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", cli.Printable(w.Name), cli.Printable(w.Host),
 			w.Status(p.now), slots, tools, runs, names(w.Agents))
-	}
-	return table.Flush()
+	}}.print(p.stdout, p.format, all)
 }
 
 // shownNames is the number of agents that a line names.
