@@ -137,20 +137,8 @@ var help = []string{
 // list draws the sums and the three lists.
 func (m model) list() []string {
 	lines := []string{m.sums()}
-	drawn := [panes][]string{}
 	for p := range panes {
-		drawn[p] = m.table(p)
-	}
-	room := m.height - bars
-	if m.height == 0 {
-		room = 1 << 20 // a print has all rows
-	}
-	for p := range panes {
-		rows := drawn[p]
-		if m.height > 0 {
-			rows = rows[:min(len(rows), m.paneRows(p, room))]
-		}
-		lines = append(lines, rows...)
+		lines = append(lines, m.table(p)...)
 	}
 	return lines
 }
