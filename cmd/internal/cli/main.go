@@ -25,8 +25,9 @@ func Main(cmd *cobra.Command) int {
 	cmd.Version = ReadBuild(cmd.Name()).String()
 	// The tables of flags fit a terminal of 80 columns.
 	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
+	// Before the work of a command an error is one of the command line.
 	began := false
-	markStart(cmd, &began)
+	cmd.PersistentPreRun = func(*cobra.Command, []string) { began = true }
 	at, err := cmd.ExecuteContextC(ctx)
 	if err == nil {
 		return CodeOK
@@ -62,20 +63,6 @@ func Subcommands(cmd *cobra.Command, args []string) error {
 		text += fmt.Sprintf("; did you mean %q?", near[0])
 	}
 	return Usage("%s", text)
-}
-
-// markStart sets began when the work of a command starts. An error before that
-// is an error of the command line.
-func markStart(cmd *cobra.Command, began *bool) {
-	if work := cmd.RunE; work != nil {
-		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			*began = true
-			return work(cmd, args)
-		}
-	}
-	for _, sub := range cmd.Commands() {
-		markStart(sub, began)
-	}
 }
 
 // signals returns a context that ends at the first signal. A signal that is
