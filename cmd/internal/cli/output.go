@@ -20,7 +20,17 @@ func (o *Output) Register(cmd *cobra.Command, help string) {
 	*o = outputText
 	cmd.Flags().VarP(o, "output", "o", help)
 	_ = cmd.RegisterFlagCompletionFunc("output", completeWords("text", "json")) // the flag exists
-	cmd.Flags().VarPF((*jsonAlias)(o), "json", "", "the same as -o json").NoOptDefVal = "true"
+	cmd.Flags().BoolFunc("json", "the same as -o json", func(text string) error {
+		on, err := strconv.ParseBool(text)
+		if err != nil {
+			return errors.New("must be true or false")
+		}
+		*o = outputText
+		if on {
+			*o = outputJSON
+		}
+		return nil
+	})
 }
 
 // JSON reports whether the format is JSON.
@@ -40,28 +50,3 @@ func (o *Output) Set(text string) error {
 
 // Type names the type of the value in the help.
 func (*Output) Type() string { return "format" }
-
-// jsonAlias is the flag --json of an Output.
-type jsonAlias Output
-
-// String returns the flag's value.
-func (a *jsonAlias) String() string { return strconv.FormatBool((*Output)(a).JSON()) }
-
-// Set makes the format JSON, or text again for --json=false.
-func (a *jsonAlias) Set(text string) error {
-	on, err := strconv.ParseBool(text)
-	if err != nil {
-		return errors.New("must be true or false")
-	}
-	*a = jsonAlias(outputText)
-	if on {
-		*a = jsonAlias(outputJSON)
-	}
-	return nil
-}
-
-// Type names the type of the value, which the help leaves out.
-func (*jsonAlias) Type() string { return "bool" }
-
-// IsBoolFlag makes the help leave out the default.
-func (*jsonAlias) IsBoolFlag() bool { return true }
