@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/user"
@@ -21,13 +22,13 @@ type NATSContext struct {
 	InboxPrefix string `json:"inbox_prefix,omitzero"`
 }
 
-// ErrContextTaken is returned for the name of a context that a person or
+// errContextTaken is returned for the name of a context that a person or
 // another program has written.
-var ErrContextTaken = errors.New("there is a context of this name with another description")
+var errContextTaken = errors.New("there is a context of this name with another description")
 
 // Write stores the context under a name, with mode 0600, where the nats CLI and
 // --context find it. It replaces a context with the same description. The
-// error wraps ErrContextTaken if there is another one.
+// error wraps errContextTaken if there is another one.
 func (c NATSContext) Write(name string) error {
 	config := os.Getenv("XDG_CONFIG_HOME")
 	if config == "" {
@@ -38,41 +39,35 @@ func (c NATSContext) Write(name string) error {
 		}
 		config = filepath.Join(owner.HomeDir, ".config")
 	}
-	file := filepath.Join(config, "nats", "context", name+".json")
+	dir := filepath.Join(config, "nats", "context")
 	var old NATSContext
-	switch b, err := os.ReadFile(file); {
+	switch b, err := os.ReadFile(filepath.Join(dir, name+".json")); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return fmt.Errorf("context %s: %w", name, err)
 	case json.Unmarshal(b, &old) != nil || old.Description != c.Description:
-		return fmt.Errorf("context %s: %w", name, ErrContextTaken)
+		return fmt.Errorf("context %s: %w", name, errContextTaken)
 	}
-	b, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := WriteSecret(file, append(b, '\n')); err != nil {
+	if err := c.store(dir, name+".json"); err != nil {
 		return fmt.Errorf("context %s: %w", name, err)
 	}
 	return nil
 }
 
-// WriteSecret writes a file that only its owner may read, as a whole. It makes
-// the directories above.
-func WriteSecret(file string, content []byte) error {
-	dir := filepath.Dir(file)
+// store writes the file of the context as a whole. It makes the directories
+// above.
+func (c NATSContext) store(dir, file string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	// A temporary file has mode 0600.
-	tmp, err := os.CreateTemp(dir, ".new-*")
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(content)
-	if err = errors.Join(err, tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), file)
+	defer root.Close()
+	return writeWhole(root, file, func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(c)
+	})
 }
