@@ -9,9 +9,13 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// pathOf parses the path of a body. Without one it is the root.
-func pathOf(text string) (subjects.Path, error) {
-	return subjects.ParsePath(cmp.Or(text, subjects.Root.String()))
+// decodeAt decodes a body into a value of which path is a field, and parses the
+// path. Without one it is the root.
+func decodeAt(r *http.Request, into any, path *string) (subjects.Path, error) {
+	if err := decode(r, into); err != nil {
+		return subjects.Path{}, err
+	}
+	return subjects.ParsePath(cmp.Or(*path, subjects.Root.String()))
 }
 
 // done answers a request that has stored its message.
@@ -30,10 +34,7 @@ type cancelBody struct {
 
 func (s *Server) cancel(w http.ResponseWriter, r *http.Request) error {
 	var body cancelBody
-	if err := decode(r, &body); err != nil {
-		return err
-	}
-	path, err := pathOf(body.Path)
+	path, err := decodeAt(r, &body, &body.Path)
 	if err != nil {
 		return err
 	}
@@ -52,10 +53,7 @@ type approveBody struct {
 
 func (s *Server) approve(w http.ResponseWriter, r *http.Request) error {
 	var body approveBody
-	if err := decode(r, &body); err != nil {
-		return err
-	}
-	path, err := pathOf(body.Path)
+	path, err := decodeAt(r, &body, &body.Path)
 	if err != nil {
 		return err
 	}
@@ -80,10 +78,7 @@ type denyBody struct {
 
 func (s *Server) deny(w http.ResponseWriter, r *http.Request) error {
 	var body denyBody
-	if err := decode(r, &body); err != nil {
-		return err
-	}
-	path, err := pathOf(body.Path)
+	path, err := decodeAt(r, &body, &body.Path)
 	if err != nil {
 		return err
 	}
@@ -100,10 +95,7 @@ type settleBody struct {
 
 func (s *Server) settle(w http.ResponseWriter, r *http.Request) error {
 	var body settleBody
-	if err := decode(r, &body); err != nil {
-		return err
-	}
-	path, err := pathOf(body.Path)
+	path, err := decodeAt(r, &body, &body.Path)
 	if err != nil {
 		return err
 	}
@@ -138,10 +130,7 @@ type mailBody struct {
 
 func (s *Server) mail(w http.ResponseWriter, r *http.Request) error {
 	var body mailBody
-	if err := decode(r, &body); err != nil {
-		return err
-	}
-	path, err := pathOf(body.Path)
+	path, err := decodeAt(r, &body, &body.Path)
 	if err != nil {
 		return err
 	}
@@ -155,10 +144,7 @@ type interruptBody struct {
 
 func (s *Server) interrupt(w http.ResponseWriter, r *http.Request) error {
 	var body interruptBody
-	if err := decode(r, &body); err != nil {
-		return err
-	}
-	path, err := pathOf(body.Path)
+	path, err := decodeAt(r, &body, &body.Path)
 	if err != nil {
 		return err
 	}
