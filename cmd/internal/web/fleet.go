@@ -20,10 +20,7 @@ type agentList struct {
 
 func (s *Server) listAgents(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.reads.agents.get(r.Context(), struct{}{})
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, agentList{all})
+	return answered(w, agentList{all}, err)
 }
 
 // workerList are the workers.
@@ -33,10 +30,7 @@ type workerList struct {
 
 func (s *Server) listWorkers(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.reads.workers.get(r.Context(), struct{}{})
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, workerList{append([]cli.WorkerLine{}, all...)})
+	return answered(w, workerList{append([]cli.WorkerLine{}, all...)}, err)
 }
 
 // defaultSince is the time of statistics without since.
@@ -100,10 +94,7 @@ func (s *Server) listHeld(w http.ResponseWriter, r *http.Request) error {
 		tree = client.TreeID(id)
 	}
 	h, err := s.reads.held.get(r.Context(), tree)
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, h)
+	return answered(w, h, err)
 }
 
 // letterList are dead letters.
@@ -145,10 +136,7 @@ func (s *Server) showDeadLetter(w http.ResponseWriter, r *http.Request) error {
 	if err == nil {
 		err = line.AddTask(r.Context(), s.Client, l)
 	}
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, line)
+	return answered(w, line, err)
 }
 
 // retryBody is the body of a retry. It may be left out.

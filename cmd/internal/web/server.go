@@ -175,6 +175,14 @@ func reply(w http.ResponseWriter, status int, v any) error {
 	return nil
 }
 
+// answered answers with the JSON of v, unless v could not be read.
+func answered(w http.ResponseWriter, v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, v)
+}
+
 // decode reads the JSON body of a request. It refuses unknown keys, and a body
 // of another type: a browser sends the form of another site's page without
 // asking this server before.

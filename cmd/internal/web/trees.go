@@ -198,10 +198,7 @@ type artifactList struct {
 
 func (s *Server) listArtifacts(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.Artifacts(r.Context(), treeOf(r))
-	if err != nil {
-		return err
-	}
-	return reply(w, http.StatusOK, artifactList{append([]client.Artifact{}, all...)})
+	return answered(w, artifactList{append([]client.Artifact{}, all...)}, err)
 }
 
 // artifact answers with the bytes of an artifact, as a file to be stored: a
