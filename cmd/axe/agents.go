@@ -19,12 +19,7 @@ type agentFiles struct{ dir string }
 
 func agentsCommand() *cobra.Command {
 	a := &agentFiles{}
-	cmd := &cobra.Command{
-		Use: "agents", Short: "Manage agent configurations", Args: cli.Subcommands,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	registerAgents(cmd, &a.dir)
-	cmd.AddCommand(
+	cmd := group(&cobra.Command{Use: "agents", Short: "Manage agent configurations"},
 		agentsListCommand(a),
 		&cobra.Command{
 			Use: "show AGENT", Short: "Show an agent's configuration",
@@ -47,6 +42,7 @@ func agentsCommand() *cobra.Command {
 		},
 		checkCommand(a), agentsStatsCommand(),
 	)
+	registerAgents(cmd, &a.dir)
 	return cmd
 }
 

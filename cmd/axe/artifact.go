@@ -56,14 +56,11 @@ func printArtifacts(ctx context.Context, ses *cli.Session, t cli.Target, stdout 
 }
 
 func artifactCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "artifact", Short: "Read an artifact of a tree", Args: cli.Subcommands,
+	return group(&cobra.Command{
+		Use: "artifact", Short: "Read an artifact of a tree",
 		Long: `An artifact is a file of a tree: a large result of a tool, or a text that an
 agent has written. "axe artifacts" lists them.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(busCommand(getCommand))
-	return cmd
+	}, busCommand(getCommand))
 }
 
 func getCommand(f *cli.SessionFlags) *cobra.Command {

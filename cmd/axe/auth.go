@@ -15,8 +15,8 @@ import (
 )
 
 func authCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "auth", Short: "Plan, check and set up the users of a bus", Args: cli.Subcommands,
+	return group(&cobra.Command{
+		Use: "auth", Short: "Plan, check and set up the users of a bus",
 		Long: `The users of a bus have roles, and a role has the subjects that its commands
 need:
 
@@ -25,11 +25,8 @@ init makes a new NATS system with a user for each role. tenant adds a bus of its
 own to it, for other people. plan prints the permissions for a system that
 exists. check tries them with a user's credentials. grant binds the outcomes of
 a worker's key to agents.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(authInitCommand(), authTenantCommand(), authPlanCommand(), busCommand(authCheckCommand),
+	}, authInitCommand(), authTenantCommand(), authPlanCommand(), busCommand(authCheckCommand),
 		busCommand(authGrantCommand), busCommand(authGrantsCommand), busCommand(authRevokeCommand))
-	return cmd
 }
 
 // roleLines has a line for each role.

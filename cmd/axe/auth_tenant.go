@@ -12,12 +12,7 @@ import (
 )
 
 func authTenantCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "tenant", Short: "Share a NATS system among tenants", Args: cli.Subcommands,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(authTenantAddCommand())
-	return cmd
+	return group(&cobra.Command{Use: "tenant", Short: "Share a NATS system among tenants"}, authTenantAddCommand())
 }
 
 // tenantAdd is axe auth tenant add.

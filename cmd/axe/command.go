@@ -58,10 +58,7 @@ Exit codes: see axe help exit-codes.`
 )
 
 func command() *cobra.Command {
-	root := &cobra.Command{
-		Use: name, Short: "Run agents that call other agents", Args: cli.Subcommands,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	root := group(&cobra.Command{Use: name, Short: "Run agents that call other agents"})
 	root.AddCommand(agentsCommand(), configCommand(), exitCodesTopic(), deadCommand())
 	root.AddCommand(treeCommand(submitCommand), treeCommand(cli.WaitCommand), treeCommand(cli.CancelCommand))
 	root.AddCommand(psCommand(), showCommand(), topCommand(), logCommand(), diffCommand(), workersCommand(),
@@ -102,6 +99,14 @@ func runCommand() *cobra.Command {
 	o.dial.Register(cmd)
 	o.log.Register(cmd, "warn")
 	o.progress.Register(cmd)
+	return cmd
+}
+
+// group makes a command of subcommands. Without one of them it prints its help.
+func group(cmd *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+	cmd.Args = cli.Subcommands
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(subs...)
 	return cmd
 }
 

@@ -10,16 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axebus/axe/cmd/internal/cli"
 	"github.com/axebus/axe/configs"
 )
 
 func configCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "config", Short: "Manage the configuration directory", Args: cli.Subcommands,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
+	return group(&cobra.Command{Use: "config", Short: "Manage the configuration directory"},
 		&cobra.Command{
 			Use: "path", Short: "Print the configuration directory", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,7 +32,6 @@ func configCommand() *cobra.Command {
 			},
 		},
 	)
-	return cmd
 }
 
 // printConfigDir calls prepare with the absolute path of the configuration

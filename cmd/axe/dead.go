@@ -20,8 +20,8 @@ type deadLetters struct {
 
 func deadCommand() *cobra.Command {
 	d := &deadLetters{flags: cli.SessionFlags{Name: name, Looks: true}}
-	cmd := &cobra.Command{
-		Use: "dead", Short: "List, show and retry dead letters", Args: cli.Subcommands,
+	cmd := group(&cobra.Command{
+		Use: "dead", Short: "List, show and retry dead letters",
 		Long: `A worker gives up a message that was delivered too often without effect, for
 example because it crashes its workers or cannot be read. The run ends as
 poisoned, its caller is told, and a copy of the message with the reason is
@@ -29,8 +29,7 @@ stored as a dead letter.`,
 		Example: `  axe dead list --agent reviewer
   axe dead show 4711
   id=$(axe dead retry 4711); axe wait $id`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	})
 	d.flags.Register(cmd)
 	list := &cobra.Command{
 		Use: "list", Short: "List the dead letters, the oldest first", Args: cobra.NoArgs,
