@@ -28,20 +28,9 @@ func (a *agentFiles) printNext(stderr io.Writer, agent configs.Agent) error {
 	}
 	flag := ""
 	if a.dir != cli.AgentsDir(defaultAgents()) {
-		flag = " --agents " + shellWord(a.dir)
+		flag = " --agents " + cli.Quoted(a.dir)
 	}
 	run := "axe run " + agent.Name + flag + ` "What can you do?"`
 	printNext(stderr, append(commands, run, "axe agents edit "+agent.Name+flag)...)
 	return nil
-}
-
-// shellWord returns a text as one word of a shell.
-func shellWord(text string) string {
-	plain := func(r rune) bool {
-		return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || strings.ContainsRune("/._-", r)
-	}
-	if text != "" && strings.TrimLeftFunc(text, plain) == "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -97,7 +97,7 @@ func (d *DialFlags) given() string {
 		case "password", "token":
 			value = strings.ToUpper(s.flag)
 		}
-		b.WriteString(" --" + s.flag + " " + quoted(value))
+		b.WriteString(" --" + s.flag + " " + Quoted(value))
 	}
 	return b.String()
 }
@@ -120,8 +120,8 @@ func withoutUsers(urls string) string {
 // bareWord matches a word that a shell takes as it is.
 var bareWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// quoted returns a text as one word of a shell.
-func quoted(text string) string {
+// Quoted returns a text as one word of a shell.
+func Quoted(text string) string {
 	if bareWord.MatchString(text) {
 		return text
 	}
