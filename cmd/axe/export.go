@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -17,10 +15,7 @@ import (
 )
 
 // exporting holds the flags of axe export.
-type exporting struct {
-	session        cli.SessionFlags
-	stdout, stderr io.Writer
-}
+type exporting struct{ session cli.SessionFlags }
 
 func exportCommand() *cobra.Command {
 	x := &exporting{session: cli.SessionFlags{Name: name, Looks: true, HandsOn: true}}
@@ -41,18 +36,16 @@ Exit codes: 0 exported, 1 the bus could not be read, 2 usage or an unknown id.`,
 		Example: `  axe export order4711 order4712 > trees.jsonl
   axe export order4711 | gzip > order4711.jsonl.gz
   axe export order4711 > order4711.jsonl && axe forget order4711 --yes`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			x.stdout, x.stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
-			return x.run(cmd.Context(), args)
-		},
+		RunE: x.run,
 	}
 	x.session.Register(cmd)
 	cmd.AddCommand(exportOTelCommand(&x.session))
 	return cmd
 }
 
-func (x *exporting) run(ctx context.Context, args []string) error {
-	if f, ok := x.stdout.(*os.File); ok && cli.Terminal(f) {
+func (x *exporting) run(cmd *cobra.Command, args []string) error {
+	ctx, stdout, stderr := cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	if f, ok := stdout.(*os.File); ok && cli.Terminal(f) {
 		return cli.Usage("stdout is a terminal: axe export %s > trees.jsonl", strings.Join(args, " "))
 	}
 	return x.session.Use(ctx, func(ses *cli.Session) error {
@@ -60,18 +53,18 @@ func (x *exporting) run(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		w := archive.NewWriter(x.stdout, ses.Conn.Clocks.Now())
+		w := archive.NewWriter(stdout, ses.Conn.Clocks.Now())
 		for _, t := range trees {
 			e, err := client.Export(ctx, ses.Client, w, t)
 			if err != nil {
 				return err
 			}
 			if e.AtWork {
-				fmt.Fprintf(x.stderr, "%s: warning: tree %s is at work: axe import refuses it\n", name, t)
+				fmt.Fprintf(stderr, "%s: warning: tree %s is at work: axe import refuses it\n", name, t)
 			}
 			if len(e.Gone) > 0 {
 				const text = "%s: warning: tree %s: %d large bodies are no longer stored\n"
-				fmt.Fprintf(x.stderr, text, name, t, len(e.Gone))
+				fmt.Fprintf(stderr, text, name, t, len(e.Gone))
 			}
 		}
 		return nil
@@ -79,10 +72,7 @@ func (x *exporting) run(ctx context.Context, args []string) error {
 }
 
 // importing holds the flags of axe import.
-type importing struct {
-	session cli.SessionFlags
-	stderr  io.Writer
-}
+type importing struct{ session cli.SessionFlags }
 
 func importCommand() *cobra.Command {
 	i := &importing{session: cli.SessionFlags{Name: name}}
@@ -104,16 +94,14 @@ Exit codes: 0 imported; 1 a tree is there, or the bus failed; 2 usage, or a file
 that is no whole export.`,
 		Example: `  axe import trees.jsonl
   axe import trees.jsonl --context archive && axe verify --all --context archive`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			i.stderr = cmd.ErrOrStderr()
-			return i.run(cmd.Context(), args[0])
-		},
+		RunE: i.run,
 	}
 	i.session.Register(cmd)
 	return cmd
 }
 
-func (i *importing) run(ctx context.Context, file string) error {
+func (i *importing) run(cmd *cobra.Command, args []string) error {
+	ctx, file := cmd.Context(), args[0]
 	f, err := os.Open(file)
 	if err != nil {
 		return cli.Fail(cli.CodeConfig, err)
@@ -121,7 +109,7 @@ func (i *importing) run(ctx context.Context, file string) error {
 	defer f.Close()
 	return i.session.Use(ctx, func(ses *cli.Session) error {
 		err := client.Import(ctx, ses.Client, f, func(t subjects.Tree) {
-			fmt.Fprintf(i.stderr, "%s: tree %s is imported\n", name, t)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: tree %s is imported\n", name, t)
 		})
 		if errors.Is(err, archive.ErrMalformed) || errors.Is(err, client.ErrNotEnded) {
 			return cli.Fail(cli.CodeConfig, fmt.Errorf("%s: %w", file, err))

@@ -21,7 +21,6 @@ import (
 type forgetting struct {
 	session cli.SessionFlags
 	yes     bool
-	stderr  io.Writer
 }
 
 func forgetCommand() *cobra.Command {
@@ -49,17 +48,15 @@ Exit codes: 0 removed, or not there; 1 a tree is at work, or the answer was no;
 2 usage.`,
 		Example: `  axe forget order4711
   axe cancel order4712 --wait; axe forget order4711 order4712 --yes`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			f.stderr = cmd.ErrOrStderr()
-			return f.run(cmd.Context(), args)
-		},
+		RunE: f.run,
 	}
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask, and take each id as it is")
 	f.session.Register(cmd)
 	return cmd
 }
 
-func (f *forgetting) run(ctx context.Context, ids []string) error {
+func (f *forgetting) run(cmd *cobra.Command, ids []string) error {
+	ctx, stderr := cmd.Context(), cmd.ErrOrStderr()
 	if asked := cli.Terminal(os.Stdin) && cli.Terminal(os.Stderr); !f.yes && !asked {
 		return cli.Usage("--yes is needed where no person can be asked")
 	}
@@ -73,7 +70,7 @@ func (f *forgetting) run(ctx context.Context, ids []string) error {
 		if err != nil {
 			return err
 		}
-		if err := f.confirm(ctx, trees); err != nil {
+		if err := f.confirm(ctx, stderr, trees); err != nil {
 			return err
 		}
 		var failed []error
@@ -82,9 +79,9 @@ func (f *forgetting) run(ctx context.Context, ids []string) error {
 			case err != nil:
 				failed = append(failed, err)
 			case !found:
-				fmt.Fprintf(f.stderr, "%s: tree %s is not there\n", name, t)
+				fmt.Fprintf(stderr, "%s: tree %s is not there\n", name, t)
 			default:
-				fmt.Fprintf(f.stderr, "%s: tree %s is removed\n", name, t)
+				fmt.Fprintf(stderr, "%s: tree %s is removed\n", name, t)
 			}
 			if ctx.Err() != nil {
 				break
@@ -112,7 +109,7 @@ func targets(ids []string, read func(id string) (cli.Target, error)) (trees []su
 var errKept = errors.New("nothing was removed")
 
 // confirm asks the person at the terminal.
-func (f *forgetting) confirm(ctx context.Context, trees []subjects.Tree) error {
+func (f *forgetting) confirm(ctx context.Context, stderr io.Writer, trees []subjects.Tree) error {
 	if f.yes {
 		return nil
 	}
@@ -120,7 +117,7 @@ func (f *forgetting) confirm(ctx context.Context, trees []subjects.Tree) error {
 	for _, t := range trees[1:] {
 		names, them = names+", "+t.String(), "them"
 	}
-	fmt.Fprintf(f.stderr, "Remove %s and all that belongs to %s, for good? [y/N] ", names, them)
+	fmt.Fprintf(stderr, "Remove %s and all that belongs to %s, for good? [y/N] ", names, them)
 	lines := make(chan string, 1)
 	go func() { // ends with the line, or with the process
 		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -133,7 +130,7 @@ func (f *forgetting) confirm(ctx context.Context, trees []subjects.Tree) error {
 		}
 		return errKept
 	case <-ctx.Done():
-		fmt.Fprintln(f.stderr)
+		fmt.Fprintln(stderr)
 		return context.Cause(ctx)
 	}
 }
