@@ -48,7 +48,7 @@ func (f *SessionFlags) completer(
 		if len(args) >= n {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(contextOf(cmd)), completeTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), completeTime)
 		defer cancel()
 		f.connectTimeout = Seconds(completeTime)
 		var all []cobra.Completion
@@ -60,14 +60,6 @@ func (f *SessionFlags) completer(
 		all = slices.DeleteFunc(all, func(c cobra.Completion) bool { return !strings.HasPrefix(c, begun) })
 		return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
-}
-
-// contextOf returns the context of a command. A completion has none.
-func contextOf(cmd *cobra.Command) context.Context {
-	if ctx := cmd.Context(); ctx != nil {
-		return ctx
-	}
-	return context.Background()
 }
 
 // completeRun completes an id and then a path.
