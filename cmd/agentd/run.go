@@ -125,7 +125,7 @@ func (o *options) serveHTTP(ctx context.Context, cfg bus.Config, log *slog.Logge
 func (o *options) work(ctx context.Context, conn *bus.Conn, state *lifecycle, log *slog.Logger) error {
 	streams := bus.Provision{
 		Replicas: o.replicas, Partitions: o.partitions,
-		MaxAge: time.Duration(o.keep.Time), MaxBytes: int64(o.keep.Bytes),
+		MaxAge: time.Duration(o.keep.Time.Seconds), MaxBytes: int64(o.keep.Bytes.Size),
 		Longest: o.worker.Timeout,
 	}
 	for {

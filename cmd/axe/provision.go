@@ -38,7 +38,7 @@ longer.
 			if p.Partitions < 0 || p.Partitions > bus.MostPartitions {
 				return cli.Usage("--partitions must be 1 to %d, got %d", bus.MostPartitions, p.Partitions)
 			}
-			p.MaxAge, p.MaxBytes = time.Duration(keep.Time), int64(keep.Bytes)
+			p.MaxAge, p.MaxBytes = time.Duration(keep.Time.Seconds), int64(keep.Bytes.Size)
 			log, err := f.Logger()
 			if err != nil {
 				return err

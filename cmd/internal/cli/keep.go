@@ -32,7 +32,7 @@ func (f *KeepFlags) Register(cmd *cobra.Command) {
 // Check validates the flags. Longest is the longest time that a tree may take.
 // The error is a usage error.
 func (f *KeepFlags) Check(longest time.Duration) error {
-	if least := bus.AgeFor(longest); f.Time > 0 && time.Duration(f.Time) < least {
+	if least := bus.AgeFor(longest); f.Time.Seconds > 0 && time.Duration(f.Time.Seconds) < least {
 		const text = "--keep must be at least %s, a quarter more than --timeout, or trees lose their history: got %s"
 		return Usage(text, (*Seconds)(&least), &f.Time)
 	}
@@ -40,10 +40,7 @@ func (f *KeepFlags) Check(longest time.Duration) error {
 }
 
 // keepTime is the flag --keep: a positive time.
-type keepTime time.Duration
-
-// String returns the value as Set reads it.
-func (k *keepTime) String() string { return (*Seconds)(k).String() }
+type keepTime struct{ Seconds }
 
 // Set parses a value.
 func (k *keepTime) Set(text string) error {
@@ -54,34 +51,28 @@ func (k *keepTime) Set(text string) error {
 	if s <= 0 {
 		return errors.New("must be positive")
 	}
-	*k = keepTime(s)
+	k.Seconds = s
 	return nil
 }
 
-// Type names the type of the value in the help.
-func (*keepTime) Type() string { return "seconds" }
-
 // keepBytes is the flag --keep-bytes: a size, or unlimited.
-type keepBytes int64
+type keepBytes struct{ Size }
 
 const unlimited = "unlimited"
 
 // String returns the value as Set reads it.
 func (k *keepBytes) String() string {
-	if *k < 0 {
+	if k.Size < 0 {
 		return unlimited
 	}
-	return (*Size)(k).String()
+	return k.Size.String()
 }
 
 // Set parses a value.
 func (k *keepBytes) Set(text string) error {
 	if text == unlimited {
-		*k = -1
+		k.Size = -1
 		return nil
 	}
-	return (*Size)(k).Set(text)
+	return k.Size.Set(text)
 }
-
-// Type names the type of the value in the help.
-func (*keepBytes) Type() string { return "bytes" }
