@@ -32,7 +32,7 @@ func describe(a configs.Agent) string {
 		t.add("Sandbox Env", strings.Join(a.Sandbox.Env, ", "))
 	}
 	t.add("Sub-Agents", strings.Join(a.SubAgents, ", "))
-	t.add("Tree Timeout", treeTimeout(a.Timeout))
+	t.add("Tree Timeout", timeoutText(a.Timeout))
 	t.add("Style", a.Delegation.Styles.String())
 	if a.Delegation.Has(configs.StyleSpawn) {
 		t.add("Max Batch", strconv.Itoa(a.Delegation.Batch()))
@@ -41,7 +41,7 @@ func describe(a configs.Agent) string {
 	if delegates(a) {
 		t.add("Max Depth", strconv.Itoa(a.MaxDepth()))
 		t.add("Parallel", yesNo(a.SubAgentsConf.Parallel))
-		t.add("Timeout", callTimeout(a.SubAgentsConf))
+		t.add("Timeout", cmp.Or(timeoutText(a.SubAgentsConf.Timeout), "0s (what is left of the caller's time)"))
 	}
 	t.add("Policy Agents", permitted(a.Policy.Agents))
 	t.add("Policy Tools", permitted(a.Policy.Tools))
@@ -98,20 +98,12 @@ func permitted(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// treeTimeout returns the time of a tree with the agent as its root, "" if the
-// file sets none.
-func treeTimeout(seconds int) string {
+// timeoutText returns a time, "" if the file sets none.
+func timeoutText(seconds int) string {
 	if seconds == 0 {
 		return ""
 	}
 	return strconv.Itoa(seconds) + "s"
-}
-
-func callTimeout(c configs.SubAgentsConfig) string {
-	if c.Timeout == 0 {
-		return "0s (what is left of the caller's time)"
-	}
-	return strconv.Itoa(c.Timeout) + "s"
 }
 
 // temperature returns an agent's temperature, "" if it is not set. 0 is set.
