@@ -13,12 +13,6 @@ import (
 	"github.com/axebus/axe/configs"
 )
 
-// Keys of log attributes.
-const (
-	keyAgent = "agent"
-	keyError = "error"
-)
-
 // run runs a task on a bus of its own, or on a running one.
 func (o *options) run(ctx context.Context, args []string) error {
 	if err := o.check(); err != nil {
@@ -96,7 +90,7 @@ func (o *options) job(ctx context.Context, args []string, log *slog.Logger) (job
 	}
 	if j.def.Memory.Enabled && !o.remote() && o.worker.Memory(nil) == nil {
 		log.WarnContext(ctx, "memory is on a bus: without --server it is neither read nor kept",
-			slog.String(keyAgent, j.def.Name))
+			slog.String("agent", j.def.Name))
 	}
 	if _, _, err = o.worker.Open(j.def.Model); err != nil {
 		return j, o.modelError(j.def, err)
