@@ -75,7 +75,7 @@ func psCommand() *cobra.Command {
 		flags := cmd.Flags()
 		flags.StringVar(&o.agent, "agent", "", "only trees of which the root is this agent")
 		flags.StringSliceVar(&o.statuses, "status", nil,
-			"only trees with one of these statuses: "+statusNames()+"; with commas between them")
+			"only trees with one of these statuses: "+strings.Join(cli.StatusNames(), ", ")+"; with commas between them")
 		flags.Var(&o.since, "since", "only trees that began in this time: seconds, or a duration like 1h")
 		flags.BoolVarP(&o.all, "all", "a", false, "trees that have ended too")
 		flags.IntVarP(&o.n, "number", "n", client.DefaultTrees, "largest number of trees")
@@ -84,14 +84,6 @@ func psCommand() *cobra.Command {
 		f.Output.Register(cmd, "text: a table; json: one object a line")
 		return cmd
 	})
-}
-
-func statusNames() string {
-	var names []string
-	for _, s := range client.TreeStatuses() {
-		names = append(names, string(s))
-	}
-	return strings.Join(names, ", ")
 }
 
 // query makes the query of the flags.
@@ -111,7 +103,7 @@ func (o *psOptions) query() (q client.TreeQuery, err error) {
 	for _, name := range o.statuses {
 		s := client.TreeStatus(name)
 		if !slices.Contains(client.TreeStatuses(), s) {
-			return q, cli.Usage("--status must be one of %s, got %q", statusNames(), name)
+			return q, cli.Usage("--status must be one of %s, got %q", strings.Join(cli.StatusNames(), ", "), name)
 		}
 		q.Statuses = append(q.Statuses, s)
 	}

@@ -128,11 +128,15 @@ func completeWords(words ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
 
+// StatusNames are the statuses of a tree.
+func StatusNames() (names []string) {
+	for _, s := range client.TreeStatuses() {
+		names = append(names, string(s))
+	}
+	return names
+}
+
 // CompleteStatus completes the status of a tree.
 func CompleteStatus(cmd *cobra.Command, flag string) {
-	var words []string
-	for _, s := range client.TreeStatuses() {
-		words = append(words, string(s))
-	}
-	_ = cmd.RegisterFlagCompletionFunc(flag, completeWords(words...)) // the flag exists
+	_ = cmd.RegisterFlagCompletionFunc(flag, completeWords(StatusNames()...)) // the flag exists
 }
