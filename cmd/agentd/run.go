@@ -170,5 +170,6 @@ func (o *options) check() error {
 	if err := cmp.Or(o.http.Check(), o.monitor.check()); err != nil {
 		return err
 	}
-	return cli.CheckDir(o.worker.Agents)
+	_, err := cli.AllAgents(o.worker.Agents) // errors of single files are no error here
+	return err
 }

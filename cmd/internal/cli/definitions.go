@@ -114,29 +114,26 @@ func fileErrors(err error) []*configs.Error {
 // LoadDir returns the agents of a directory, sorted by name, and the errors of
 // its invalid files. The third result is the error of the directory itself.
 func LoadDir(dir string) ([]configs.Agent, []*configs.Error, error) {
-	agents, err := configs.LoadDir(dir)
-	invalid, err := splitErrors(dir, err)
-	return agents, invalid, err
+	return load(dir, configs.LoadDir)
 }
 
 // LoadAll is LoadDir for the agents of a directory and the toolsets that belong
 // to it.
 func LoadAll(dir string) (configs.Definitions, []*configs.Error, error) {
-	defs, err := configs.LoadAll(dir)
-	invalid, err := splitErrors(dir, err)
-	return defs, invalid, err
+	return load(dir, configs.LoadAll)
 }
 
-// splitErrors splits the error of reading a directory: into those of files, and
-// that of the directory itself.
-func splitErrors(dir string, err error) ([]*configs.Error, error) {
+// load reads a directory, and splits the error: into those of files, and that
+// of the directory itself.
+func load[T any](dir string, read func(string) (T, error)) (T, []*configs.Error, error) {
+	all, err := read(dir)
 	invalid := fileErrors(err)
 	for _, e := range invalid {
 		if e.File == dir {
-			return nil, e
+			return all, nil, e
 		}
 	}
-	return invalid, nil
+	return all, invalid, nil
 }
 
 // AllAgents returns the agents of a directory, sorted by name. An agent with an
@@ -189,13 +186,6 @@ func NotFound(dir, agent string) error {
 		text += fmt.Sprintf("; axe agents list --agents %s lists the agents there", dir)
 	}
 	return Fail(CodeConfig, errors.New(text))
-}
-
-// CheckDir returns an error if the directory cannot be read. It ignores errors
-// of the files in it.
-func CheckDir(dir string) error {
-	_, err := AllAgents(dir)
-	return err
 }
 
 // WaitAnnounced waits until workers have announced all agents and toolsets of a
