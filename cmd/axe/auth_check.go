@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -115,9 +114,7 @@ func (r *authReport) add(o roles.Operation, permitted bool) error {
 		return nil
 	}
 	if r.json {
-		into := json.NewEncoder(r.out)
-		into.SetEscapeHTML(false)
-		return into.Encode(map[string]any{
+		return cli.PrintJSON(r.out, map[string]any{
 			"operation": o.String(), "permitted": permitted, "expected": o.Allowed,
 		})
 	}

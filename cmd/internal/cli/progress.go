@@ -194,13 +194,9 @@ func (v *View) Summarise(tree subjects.Tree, o run.Outcome) {
 	if v.private && !shown {
 		return
 	}
-	runs := "1 run"
-	if n := o.Subtree.Runs; n != 1 {
-		runs = fmt.Sprintf("%d runs", n)
-	}
 	took := time.Duration(o.DurationMS) * time.Millisecond
 	fmt.Fprintf(v.screen, "%s: tree %s: %s, %s tokens, %s\n",
-		v.name, tree, runs, Count(tokens(o.Subtree.Usage)), ShortTime(took))
+		v.name, tree, plural(o.Subtree.Runs, "run"), Count(tokens(o.Subtree.Usage)), ShortTime(took))
 }
 
 func (v *View) event(e client.Event) {

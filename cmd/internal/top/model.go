@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -385,12 +386,7 @@ func (m model) keyOfTree(k tea.KeyMsg) (tea.Model, tea.Cmd) {
 	if len(paths) == 0 {
 		return m, nil
 	}
-	at := 0
-	for i, p := range paths {
-		if p == m.tree.at {
-			at = i
-		}
-	}
+	at := max(0, slices.Index(paths, m.tree.at))
 	m.tree.at = paths[moved(k, at, len(paths), max(1, m.height-4))]
 	switch k.String() {
 	case "enter":

@@ -344,12 +344,7 @@ func (m model) drawTree() []string {
 		return []string{title, "no worker has taken it yet"}
 	}
 	rows := m.tree.rows
-	at := 0
-	for i, r := range rows {
-		if r.Path == m.tree.at {
-			at = i
-		}
-	}
+	at := max(0, slices.IndexFunc(rows, func(r cli.Row) bool { return r.Path == m.tree.at }))
 	page := max(1, m.height-3)
 	first := max(0, min(at-page/2, len(rows)-page))
 	lines := []string{title + "  " + m.tree.sums, ""}

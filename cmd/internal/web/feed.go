@@ -407,9 +407,4 @@ func (f *feed) encode(now time.Time) {
 }
 
 // short returns the beginning of a text.
-func short(s string) string {
-	if head := text.Head(s, maxFed); head != s {
-		return head + "…"
-	}
-	return s
-}
+func short(s string) string { return text.Truncate(s, maxFed) }
