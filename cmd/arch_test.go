@@ -141,7 +141,12 @@ var allowedImports = map[string][]string{
 		"internal/toolset",
 		"price", "subjects", "github.com/spf13/cobra",
 	},
-	"cmd/internal/cli": withBelow("golang.org/x/term", "github.com/lmittmann/tint", "github.com/spf13/cobra"),
+	"cmd/internal/cli": withBelow(
+		"golang.org/x/term",
+		"github.com/charmbracelet/x/ansi",
+		"github.com/lmittmann/tint",
+		"github.com/spf13/cobra",
+	),
 	"cmd/agentd": withBelow(
 		"cmd/internal/cli",
 		"cmd/internal/web",

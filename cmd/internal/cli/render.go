@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/subjects"
 )
@@ -240,8 +242,8 @@ func (d *drawing) run(n *node, prefix string, cancelled bool) string {
 		name = "?"
 	}
 	address := n.address()
-	if room := l.room - len("  ") - cells(address); address != "" {
-		name = fit(name, max(minName, room))
+	if room := l.room - len("  ") - ansi.StringWidth(address); address != "" {
+		name = ansi.Truncate(name, max(minName, room), "…")
 	}
 	l.add("", " ", name)
 	l.add(dim, " ", address)
@@ -250,8 +252,8 @@ func (d *drawing) run(n *node, prefix string, cancelled bool) string {
 	if d.frame.Details {
 		numbers = append(numbers, n.details()...)
 	}
-	room := min(minTask, cells(n.task))
-	for len(numbers) > 0 && room > 0 && cells(strings.Join(numbers, " "))+len("    ")+room > l.room {
+	room := min(minTask, ansi.StringWidth(n.task))
+	for len(numbers) > 0 && room > 0 && ansi.StringWidth(strings.Join(numbers, " "))+len("    ")+room > l.room {
 		numbers = numbers[:len(numbers)-1]
 	}
 	l.add(dim, "  ", strings.Join(numbers, " "))
@@ -339,8 +341,8 @@ func (l *line) add(style, gap, text string) {
 	if text == "" {
 		return
 	}
-	text = fit(gap+text, l.room)
-	l.room -= cells(text)
+	text = ansi.Truncate(gap+text, l.room, "…")
+	l.room -= ansi.StringWidth(text)
 	if l.colour && style != "" && text != "" {
 		text = "\x1b[" + style + "m" + text + "\x1b[0m"
 	}
@@ -348,48 +350,6 @@ func (l *line) add(style, gap, text string) {
 }
 
 var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
-
-// fit cuts a text to a number of cells. A text that is cut ends in "…".
-func fit(text string, room int) string {
-	used := 0
-	end := 0 // where the text is cut if it is too long
-	for i, r := range text {
-		if used < room {
-			end = i
-		}
-		if used += width(r); used > room {
-			break
-		}
-	}
-	switch {
-	case used <= room:
-		return text
-	case room < 1:
-		return ""
-	}
-	return text[:end] + "…"
-}
-
-// cells returns the number of terminal columns of a text.
-func cells(text string) int {
-	n := 0
-	for _, r := range text {
-		n += width(r)
-	}
-	return n
-}
-
-// width returns the number of terminal columns of a character, 1 or 2. The
-// ranges are approximate: a line that is too long only spoils the drawing.
-func width(r rune) int {
-	switch {
-	case r >= 0x1100 && r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf, r >= 0xac00 && r <= 0xd7a3,
-		r >= 0xf900 && r <= 0xfaff, r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60,
-		r >= 0x1f300 && r <= 0x1faff, r >= 0x20000 && r <= 0x3fffd:
-		return 2
-	}
-	return 1
-}
 
 // The styles are ANSI SGR codes.
 const (

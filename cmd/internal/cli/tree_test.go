@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/axebus/axe/agentd/run"
@@ -433,13 +434,32 @@ func TestTreeDrawsAnything(t *testing.T) {
 	}
 }
 
+// TestWidthOfCharacters: a line is cut by the columns that its characters take
+// on a terminal. An emoji takes two, and an accent that is combined takes none.
+func TestWidthOfCharacters(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"✅✅✅", "✅✅✅"},
+		{"✅✅✅✅", "✅✅…"},
+		{"日本語", "日本語"},
+		{"日本語日", "日本…"},
+		{"éééééé", "éééééé"},
+		{"abcdefg", "abcde…"},
+	} {
+		l := &line{room: 6}
+		l.add("", "", tt.text)
+		if got := l.String(); got != tt.want {
+			t.Errorf("%q in 6 columns: got %q, want %q", tt.text, got, tt.want)
+		}
+	}
+}
+
 // checkFrame draws a tree and checks that the drawing fits into the frame.
 func checkFrame(t *testing.T, tree *Tree, f Frame) {
 	t.Helper()
 	lines := tree.Lines(f)
 	for _, l := range lines {
-		if f.Width > 0 && cells(l) > f.Width {
-			t.Fatalf("line %q: got %d columns, want at most %d", l, cells(l), f.Width)
+		if f.Width > 0 && ansi.StringWidth(l) > f.Width {
+			t.Fatalf("line %q: got %d columns, want at most %d", l, ansi.StringWidth(l), f.Width)
 		}
 	}
 	if f.Height > 0 && len(lines) > f.Height {

@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/axebus/axe/client"
 	"github.com/axebus/axe/internal/presence"
 	"github.com/axebus/axe/subjects"
@@ -46,7 +48,7 @@ var treeColumns = []treeColumn{
 	{"TURNS", true, func(t client.TreeInfo, _ Display) string { return strconv.Itoa(t.Turns) }},
 	{"TOKENS", false, func(t client.TreeInfo, _ Display) string { return Count(tokens(t.Usage)) }},
 	{costTitle, false, func(t client.TreeInfo, d Display) string { return treeCost(t, d).Amount() }},
-	{"TASK", true, func(t client.TreeInfo, _ Display) string { return fit(firstWords(t.Task), listedTask) }},
+	{"TASK", true, func(t client.TreeInfo, _ Display) string { return ansi.Truncate(firstWords(t.Task), listedTask, "…") }},
 	{"WAITS FOR", false, func(t client.TreeInfo, d Display) string {
 		return cmp.Or(WaitsFor(t, d.Now), firstWords(t.Outcome.Error))
 	}},
@@ -89,7 +91,7 @@ func PrintTrees(w io.Writer, trees []client.TreeInfo, d Display) error {
 	for line := range strings.Lines(whole.String()) {
 		line = strings.TrimRight(line, " \n")
 		if width > 0 {
-			line = fit(line, width)
+			line = ansi.Truncate(line, width, "…")
 		}
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
