@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -105,12 +104,11 @@ func (f *SessionFlags) completeAgent(ctx context.Context, ses *Session, _ []stri
 
 // completeContext completes the name of a context of the nats CLI.
 func completeContext(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	// The nats CLI does not follow the system's own place on macOS.
-	parent := os.Getenv("XDG_CONFIG_HOME")
-	if home, err := os.UserHomeDir(); parent == "" && err == nil {
-		parent = filepath.Join(home, ".config")
+	dir, err := contextDir()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	files, err := os.ReadDir(filepath.Join(parent, "nats", "context"))
+	files, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

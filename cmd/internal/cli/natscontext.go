@@ -26,20 +26,29 @@ type NATSContext struct {
 // another program has written.
 var errContextTaken = errors.New("there is a context of this name with another description")
 
+// contextDir returns the directory of the contexts of the nats CLI.
+func contextDir() (string, error) {
+	config := os.Getenv("XDG_CONFIG_HOME")
+	if config == "" {
+		// The nats CLI does not look at HOME, nor at the system's own
+		// place on macOS.
+		owner, err := user.Current()
+		if err != nil {
+			return "", err
+		}
+		config = filepath.Join(owner.HomeDir, ".config")
+	}
+	return filepath.Join(config, "nats", "context"), nil
+}
+
 // Write stores the context under a name, with mode 0600, where the nats CLI and
 // --context find it. It replaces a context with the same description. The
 // error wraps errContextTaken if there is another one.
 func (c NATSContext) Write(name string) error {
-	config := os.Getenv("XDG_CONFIG_HOME")
-	if config == "" {
-		// The nats CLI does not look at HOME.
-		owner, err := user.Current()
-		if err != nil {
-			return fmt.Errorf("context %s: %w", name, err)
-		}
-		config = filepath.Join(owner.HomeDir, ".config")
+	dir, err := contextDir()
+	if err != nil {
+		return fmt.Errorf("context %s: %w", name, err)
 	}
-	dir := filepath.Join(config, "nats", "context")
 	var old NATSContext
 	switch b, err := os.ReadFile(filepath.Join(dir, name+".json")); {
 	case errors.Is(err, fs.ErrNotExist):
