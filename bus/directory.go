@@ -43,11 +43,13 @@ func (d *Directory) Get(ctx context.Context, key string) (value []byte, rev uint
 	return ms[0].Body, ms[0].Seq, true, nil
 }
 
-// All reads the values of all keys. It tries until ctx ends.
-func (d *Directory) All(ctx context.Context) (values [][]byte, _ error) {
+// All reads all keys with their values. It tries until ctx ends.
+func (d *Directory) All(ctx context.Context) (map[string][]byte, error) {
 	ms, err := d.list(ctx, "*")
+	values := make(map[string][]byte, len(ms))
+	beginning := agentsBucket(d.conn).subject("")
 	for _, m := range ms {
-		values = append(values, m.Body)
+		values[strings.TrimPrefix(m.Subject, beginning)] = m.Body
 	}
 	return values, err
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +60,8 @@ func Agents(ctx context.Context, conn *bus.Conn) ([]AgentLine, error) {
 	return all, nil
 }
 
-// Cards returns the cards in the directory of a bus, sorted by name.
+// Cards returns the cards in the directory of a bus, sorted by name. It leaves
+// out a card that no worker wrote.
 func Cards(ctx context.Context, conn *bus.Conn) ([]agentd.Card, error) {
 	dir, err := conn.Directory(ctx)
 	if err != nil {
@@ -72,9 +72,8 @@ func Cards(ctx context.Context, conn *bus.Conn) ([]agentd.Card, error) {
 		return nil, err
 	}
 	var cards []agentd.Card
-	for _, value := range values {
-		var c agentd.Card
-		if json.Unmarshal(value, &c) == nil { // else no worker wrote it
+	for name, value := range values {
+		if c, err := agentd.DecodeCard(name, value); err == nil {
 			cards = append(cards, c)
 		}
 	}
