@@ -85,15 +85,21 @@ func saveArtifacts(ctx context.Context, t TreeClient, dir string) (n int, failed
 	return n, failed
 }
 
-// WriteFile writes a file that fill makes. A regular file is replaced as a
-// whole: after an error it is as it was.
+// WriteFile writes a file that fill makes, with mode 0600. A regular file is
+// replaced as a whole: after an error it is as it was. A symbolic link to it
+// stays.
 func WriteFile(file string, fill func(io.Writer) error) error {
-	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
-		f, err := os.OpenFile(file, os.O_WRONLY, 0) // a device or a pipe
-		if err != nil {
+	if info, err := os.Stat(file); err == nil {
+		if !info.Mode().IsRegular() {
+			f, err := os.OpenFile(file, os.O_WRONLY, 0) // a device or a pipe
+			if err != nil {
+				return err
+			}
+			return errors.Join(fill(f), f.Close())
+		}
+		if file, err = filepath.EvalSymlinks(file); err != nil {
 			return err
 		}
-		return errors.Join(fill(f), f.Close())
 	}
 	root, err := os.OpenRoot(filepath.Dir(file))
 	if err != nil {
