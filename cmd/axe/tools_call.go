@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,7 +91,7 @@ func (t *toolsCall) run(ctx context.Context, args []string, stdin io.Reader) err
 	if t.timeout <= 0 {
 		return cli.Usage("--timeout must be positive, got %s", &t.timeout)
 	}
-	arguments, err := argumentsOf(args[1:], stdin)
+	arguments, err := argumentsOf(args[1:], stdin, cmp.Or(t.dial.MaxBody(), bus.DefaultMaxBody))
 	if err != nil {
 		return err
 	}
@@ -119,17 +120,21 @@ func (t *toolsCall) run(ctx context.Context, args []string, stdin io.Reader) err
 	})
 }
 
-// argumentsOf returns the arguments of a call, as a JSON object.
-func argumentsOf(args []string, stdin io.Reader) (json.RawMessage, error) {
+// argumentsOf returns the arguments of a call, as a JSON object. Limit is the
+// largest number of its bytes.
+func argumentsOf(args []string, stdin io.Reader, limit int64) (json.RawMessage, error) {
 	text := []byte("{}")
 	if len(args) > 0 {
 		text = []byte(args[0])
 	}
 	if string(text) == "-" {
 		var err error
-		if text, err = io.ReadAll(io.LimitReader(stdin, bus.DefaultMaxBody+1)); err != nil {
+		if text, err = io.ReadAll(io.LimitReader(stdin, limit+1)); err != nil {
 			return nil, err
 		}
+	}
+	if int64(len(text)) > limit {
+		return nil, fmt.Errorf("%w: the arguments have more than %d bytes", bus.ErrTooLarge, limit)
 	}
 	var object map[string]any
 	if err := json.Unmarshal(text, &object); err != nil || object == nil {
