@@ -478,6 +478,21 @@ func TestPatienceCountsTheSubmission(t *testing.T) {
 	})
 }
 
+// TestSuggestedCommand: the error of an unknown command names a near one, and
+// none for an empty name.
+func TestSuggestedCommand(t *testing.T) {
+	cmd := &cobra.Command{Use: "axe"}
+	cmd.AddCommand(&cobra.Command{Use: "agents", Run: func(*cobra.Command, []string) {}})
+	for arg, want := range map[string]string{
+		"agnets": `unknown command "agnets" for "axe"; did you mean "agents"?`,
+		"":       `unknown command "" for "axe"`,
+	} {
+		if err := Subcommands(cmd, []string{arg}); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %q", arg, err, want)
+		}
+	}
+}
+
 // TestConnectTimeoutIsChecked: a negative --connect-timeout is a usage error of
 // all commands: those that need the streams, and those that do not.
 func TestConnectTimeoutIsChecked(t *testing.T) {

@@ -59,7 +59,8 @@ func Subcommands(cmd *cobra.Command, args []string) error {
 	// A command that differs in every letter is not near.
 	cmd.SuggestionsMinimumDistance = min(2, len(args[0])-1)
 	text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+	// Every name begins with an empty text.
+	if near := cmd.SuggestionsFor(args[0]); args[0] != "" && len(near) > 0 {
 		text += fmt.Sprintf("; did you mean %q?", near[0])
 	}
 	return Usage("%s", text)
