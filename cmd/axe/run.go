@@ -45,19 +45,14 @@ func (o *options) run(ctx context.Context, args []string) error {
 		}
 		b.head(screen)
 	}
-	return o.use(ctx, log, func(conn *bus.Conn) error {
-		submit := func(ctx context.Context) error { return o.submit(ctx, conn, j.task, view) }
-		if o.works() {
-			return o.work(ctx, conn, log, screen, submit)
+	return o.use(ctx, log, screen, func(ctx context.Context, conn *bus.Conn) error {
+		if !o.works() {
+			// Without a card the default of --timeout holds.
+			card, _, _ := cli.FindCard(ctx, conn, j.task.Agent.String())
+			o.limitBy(card.Timeout)
+			j.task.Timeout = o.limit()
 		}
-		if err := cli.Ready(ctx, conn); err != nil {
-			return err
-		}
-		// Without a card the default of --timeout holds.
-		card, _, _ := cli.FindCard(ctx, conn, j.task.Agent.String())
-		o.limitBy(card.Timeout)
-		j.task.Timeout = o.limit()
-		return submit(ctx)
+		return o.submit(ctx, conn, j.task, view)
 	})
 }
 

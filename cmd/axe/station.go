@@ -40,10 +40,13 @@ func (s *station) ask(screen *cli.Screen, view *cli.View) {
 	}
 }
 
-// use calls fn with a connection to the bus: a running one, or a server that
-// only this process can reach. The connection, the server and its store end
-// with fn.
-func (s *station) use(ctx context.Context, log *slog.Logger, fn func(*bus.Conn) error) error {
+// use calls fn with a connection to a bus that has its streams: a running one,
+// or a server that only this process can reach. If the process is a worker, it
+// serves its agents meanwhile. The connection, the server and its store end
+// with fn. Screen shows the log.
+func (s *station) use(
+	ctx context.Context, log *slog.Logger, screen *cli.Screen, fn func(context.Context, *bus.Conn) error,
+) error {
 	var server *bus.Server
 	if !s.remote() {
 		dir, err := os.MkdirTemp("", "axe-run-")
@@ -65,7 +68,13 @@ func (s *station) use(ctx context.Context, log *slog.Logger, fn func(*bus.Conn) 
 		return err
 	}
 	defer conn.Close()
-	return fn(conn)
+	if s.works() {
+		return s.work(ctx, conn, log, screen, func(ctx context.Context) error { return fn(ctx, conn) })
+	}
+	if err := cli.Ready(ctx, conn); err != nil {
+		return err
+	}
+	return fn(ctx, conn)
 }
 
 // work runs a worker until submit returns. A signal does not end the worker

@@ -98,15 +98,7 @@ func (t *tools) on(
 			return err
 		}
 	}
-	return t.use(ctx, log, func(conn *bus.Conn) error {
-		if t.works() {
-			return t.work(ctx, conn, log, screen, func(ctx context.Context) error { return fn(ctx, conn, log) })
-		}
-		if err := cli.Ready(ctx, conn); err != nil {
-			return err
-		}
-		return fn(ctx, conn, log)
-	})
+	return t.use(ctx, log, screen, func(ctx context.Context, conn *bus.Conn) error { return fn(ctx, conn, log) })
 }
 
 // listedTool is a tool of the list.
