@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"slices"
@@ -117,13 +118,11 @@ func (i *authInit) run(cmd *cobra.Command, dir string) error {
 	if c.CertFile == "" {
 		ca = filepath.Join(c.Dir, auth.CAFile)
 	}
-	if err := (contexts{i.contexts, url, ca, c.Dir}).write(c.Users); err != nil {
+	of := contexts{i.contexts, url, ca, c.Dir}
+	if err := of.write(c.Users); err != nil {
 		return err
 	}
-	printNext(cmd.ErrOrStderr(), "nats-server -c "+filepath.Join(dir, auth.ConfFile),
-		"axe provision --context "+i.contexts+"-provisioner --grant "+filepath.Join(dir, auth.GrantFile("worker")),
-		"agentd --agents DIR --context "+i.contexts+"-worker",
-		"axe submit AGENT TEXT --context "+i.contexts+"-submitter")
+	of.printNext(cmd.ErrOrStderr(), "nats-server -c "+filepath.Join(dir, auth.ConfFile))
 	return nil
 }
 
@@ -158,4 +157,13 @@ func (c contexts) write(users []roles.User) error {
 		failed = append(failed, of.Write(c.beginning+"-"+u.Name))
 	}
 	return errors.Join(failed...)
+}
+
+// printNext prints the commands that a person may want to give next: first, and
+// one for each of the users.
+func (c contexts) printNext(stderr io.Writer, first string) {
+	printNext(stderr, first,
+		"axe provision --context "+c.beginning+"-provisioner --grant "+filepath.Join(c.dir, auth.GrantFile("worker")),
+		"agentd --agents DIR --context "+c.beginning+"-worker",
+		"axe submit AGENT TEXT --context "+c.beginning+"-submitter")
 }

@@ -81,20 +81,13 @@ func (a *tenantAdd) run(cmd *cobra.Command, dir, name string) error {
 		a.contexts = "axe-" + name
 	}
 	of := contexts{beginning: a.contexts, url: url, dir: creds}
-	if ca := filepath.Join(dir, auth.CAFile); exists(ca) {
+	ca := filepath.Join(dir, auth.CAFile)
+	if _, err := os.Stat(ca); !os.IsNotExist(err) {
 		of.ca = ca
 	}
 	if err := of.write(users); err != nil {
 		return err
 	}
-	printNext(cmd.ErrOrStderr(), "nats-server --signal reload",
-		"axe provision --context "+a.contexts+"-provisioner --grant "+filepath.Join(creds, auth.GrantFile("worker")),
-		"agentd --agents DIR --context "+a.contexts+"-worker",
-		"axe submit AGENT TEXT --context "+a.contexts+"-submitter")
+	of.printNext(cmd.ErrOrStderr(), "nats-server --signal reload")
 	return nil
-}
-
-func exists(file string) bool {
-	_, err := os.Stat(file)
-	return !os.IsNotExist(err)
 }
