@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"strings"
@@ -64,12 +63,7 @@ func (l *agentsList) run(ctx context.Context, dir string, stderr io.Writer) erro
 	if l.session.Output.JSON() {
 		return json.NewEncoder(l.stdout).Encode(all)
 	}
-	for _, a := range all {
-		if _, err := fmt.Fprintln(l.stdout, cli.Printable(agentLine(a, l.now))); err != nil {
-			return err
-		}
-	}
-	return nil
+	return printLines(l.stdout, all, func(a cli.AgentLine) string { return agentLine(a, l.now) })
 }
 
 // agentLine describes the agent on one line.

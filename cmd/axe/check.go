@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axebus/axe/cmd/internal/cli"
+	"github.com/axebus/axe/internal/check"
 )
 
 const (
@@ -109,10 +110,8 @@ func (c *agentsCheck) print(r cli.Report) error {
 	if c.session.Output.JSON() {
 		return json.NewEncoder(c.stdout).Encode(r)
 	}
-	for _, f := range r.Findings {
-		if _, err := fmt.Fprintln(c.stdout, cli.Printable(f.String())); err != nil {
-			return err
-		}
+	if err := printLines(c.stdout, r.Findings, check.Finding.String); err != nil {
+		return err
 	}
 	_, err := fmt.Fprintf(c.stdout, "%s: %s\n", counted(r.Agents, "agent"), tally(r))
 	return err

@@ -31,6 +31,16 @@ func (l list[T]) print(stdout io.Writer, format cli.Output, all []T) error {
 	return table.Flush()
 }
 
+// printLines prints a line for each value.
+func printLines[T any](stdout io.Writer, all []T, line func(T) string) error {
+	for _, a := range all {
+		if _, err := fmt.Fprintln(stdout, cli.Printable(line(a))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // printEach prints values as JSON, one object a line.
 func printEach[T any](stdout io.Writer, all []T) error {
 	for _, a := range all {

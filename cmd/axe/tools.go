@@ -249,12 +249,7 @@ func (t *tools) print(all []listedTool) error {
 	if t.output.JSON() {
 		return json.NewEncoder(t.stdout).Encode(append([]listedTool{}, all...))
 	}
-	for _, l := range all {
-		if _, err := fmt.Fprintln(t.stdout, cli.Printable(l.line())); err != nil {
-			return err
-		}
-	}
-	return nil
+	return printLines(t.stdout, all, listedTool.line)
 }
 
 // line describes the tool on one line.

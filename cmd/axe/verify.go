@@ -202,15 +202,11 @@ func (v *verification) print(r checkedTrees) error {
 	if v.session.Output.JSON() {
 		return json.NewEncoder(v.stdout).Encode(r)
 	}
-	for _, f := range r.Findings {
-		if _, err := fmt.Fprintln(v.stdout, cli.Printable(f.String())); err != nil {
-			return err
-		}
+	if err := printLines(v.stdout, r.Findings, verify.Finding.String); err != nil {
+		return err
 	}
-	for _, s := range r.Stalled {
-		if _, err := fmt.Fprintln(v.stdout, cli.Printable(s.String())); err != nil {
-			return err
-		}
+	if err := printLines(v.stdout, r.Stalled, stalledRun.String); err != nil {
+		return err
 	}
 	_, err := fmt.Fprintln(v.stdout, verdict(r.Report))
 	return err
