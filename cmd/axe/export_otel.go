@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -106,15 +107,10 @@ func (x *tracing) run(ctx context.Context, args []string) (err error) {
 // none is left.
 func (x *tracing) follow(ctx context.Context, ses *cli.Session) error {
 	leases, endLeases := context.WithCancel(ctx)
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		_ = ses.Conn.KeepLeases(leases) // it ends with the connection
-	}()
-	defer func() {
-		endLeases()
-		<-kept
-	}()
+	var keeping sync.WaitGroup
+	keeping.Go(func() { _ = ses.Conn.KeepLeases(leases) }) // it ends with the connection
+	defer keeping.Wait()
+	defer endLeases()
 	all, ctx := errgroup.WithContext(ctx)
 	for partition := range ses.Conn.Space().Partitions() {
 		all.Go(func() error { return x.followPartition(ctx, ses, partition) })

@@ -111,9 +111,6 @@ type watching struct {
 	events int
 }
 
-// share is a part of a processor.
-func (w *watching) share(cpu time.Duration) float64 { return cpu.Seconds() / w.wall.Seconds() }
-
 // watched compares a tree that many follow by server-sent events with one that
 // nobody follows, in turn.
 func watched(ctx context.Context, s *testbed) (ms []Metric, err error) {
@@ -139,7 +136,9 @@ func watched(ctx context.Context, s *testbed) (ms []Metric, err error) {
 			}
 		}
 	}
-	share := func(name string, w *watching, cpu time.Duration) Metric { return ratio(name, w.share(cpu)) }
+	share := func(name string, w *watching, cpu time.Duration) Metric {
+		return ratio(name, cpu.Seconds()/w.wall.Seconds())
+	}
 	return []Metric{
 		count(fmt.Sprintf("events a second to each of %d watchers", watchers),
 			float64(crowd.events)/watchers/crowd.wall.Seconds()),

@@ -95,7 +95,7 @@ func (o processConfig) begin(ctx context.Context) (service, error) {
 	case server:
 		return o.serve()
 	case model:
-		return o.answer(ctx)
+		return serveHTTP(ctx, overHTTP{o.Latency})
 	case worker:
 		return o.work(ctx)
 	case page:
@@ -117,11 +117,6 @@ func (o processConfig) serve() (service, error) {
 	}
 	// The server ends with its process, without a shutdown.
 	return service{url: s.URL(), wait: func() error { return nil }}, nil
-}
-
-// answer serves the model over HTTP.
-func (o processConfig) answer(ctx context.Context) (service, error) {
-	return serveHTTP(ctx, overHTTP{o.Latency})
 }
 
 // serveHTTP serves HTTP at a free port until it is waited for.

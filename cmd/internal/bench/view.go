@@ -35,7 +35,7 @@ func view(ctx context.Context, s *testbed) ([]Metric, error) {
 	if err := s.startWorkers(ctx, 1, false); err != nil {
 		return nil, err
 	}
-	v := &viewed{testbed: s, agent: viewedAgent}
+	v := &viewed{testbed: s}
 	ms, err := v.fill(ctx)
 	if err != nil {
 		return ms, err
@@ -81,7 +81,6 @@ type viewOperation struct {
 // viewed is a testbed with a stream of many runs.
 type viewed struct {
 	*testbed
-	agent string
 	// large is the tree of 1,000 runs. It began after a quarter of the runs.
 	large subjects.Tree
 	last  uint64
@@ -120,10 +119,10 @@ func (v *viewed) fill(ctx context.Context) (ms []Metric, err error) {
 
 // ended yields the messages of trees that have ended: a root with n children.
 func (v *viewed) ended(trees, n int) iter.Seq[bus.Message] {
-	shape, err := newShape(v.agent, n)
+	shape, err := newShape(n)
 	return func(yield func(bus.Message) bool) {
 		for range trees {
-			r, wrong := v.newRoot(v.agent)
+			r, wrong := v.newRoot(viewedAgent)
 			if err != nil || wrong != nil {
 				return // the agent's name is a constant
 			}
@@ -141,12 +140,12 @@ func (v *viewed) ended(trees, n int) iter.Seq[bus.Message] {
 
 // begin stores trees that are at work: the children have no outcomes.
 func (v *viewed) begin(ctx context.Context, trees int) error {
-	shape, err := newShape(v.agent, viewFan)
+	shape, err := newShape(viewFan)
 	if err != nil {
 		return err
 	}
 	for range trees {
-		r, err := v.newRoot(v.agent)
+		r, err := v.newRoot(viewedAgent)
 		if err != nil {
 			return err
 		}
@@ -170,12 +169,12 @@ type shape struct {
 	childEnded, treeEnds []byte
 }
 
-func newShape(agent string, children int) (s shape, err error) {
+func newShape(children int) (s shape, err error) {
 	s.children = children
 	entry := run.Entry{
 		Index: 1, Kind: run.EntryTurn, Trigger: 1, Seen: 1, Worker: "w1", ModelMS: 1000,
 		Start: &run.Start{
-			Model: "openai/gpt-5", System: "You lead a review.", User: "Review it.", SubAgents: []string{agent},
+			Model: "openai/gpt-5", System: "You lead a review.", User: "Review it.", SubAgents: []string{viewedAgent},
 		},
 		Answer: &provider.Response{
 			Content: "I ask my readers.", StopReason: "tool_use",
@@ -184,13 +183,13 @@ func newShape(agent string, children int) (s shape, err error) {
 	}
 	deadline := time.Now().Add(time.Hour)
 	for i := range children {
-		arguments := fmt.Sprintf(`{"agent":%q,"task":"Read part %d, and say what is wrong with it."}`, agent, i)
+		arguments := fmt.Sprintf(`{"agent":%q,"task":"Read part %d, and say what is wrong with it."}`, viewedAgent, i)
 		call := provider.NewToolCall(fmt.Sprint("call_", i), "call_agent", json.RawMessage(arguments))
 		entry.Answer.ToolCalls = append(entry.Answer.ToolCalls, call)
-		entry.Calls = append(entry.Calls, run.Call{Agent: agent, Deadline: deadline})
+		entry.Calls = append(entry.Calls, run.Call{Agent: viewedAgent, Deadline: deadline})
 	}
 	child := run.Outcome{
-		Status: run.StatusCompleted, Result: "There is nothing wrong with it.", Agent: agent, Worker: "w1",
+		Status: run.StatusCompleted, Result: "There is nothing wrong with it.", Agent: viewedAgent, Worker: "w1",
 		Model: "openai/gpt-5", StopReason: "end_turn", Turns: 1, DurationMS: 1200, ModelMS: 1000,
 		Usage: provider.Usage{InputTokens: 200, OutputTokens: 20},
 	}
