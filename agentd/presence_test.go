@@ -84,6 +84,43 @@ func TestServing(t *testing.T) {
 	})
 }
 
+// TestUnreadableListOfAgents: another writer's value stands in place of a long
+// list of agents. The worker that names it serves none, and all other workers
+// are still found.
+func TestUnreadableListOfAgents(t *testing.T) {
+	t.Parallel()
+	withHarness(t, func(h *harness) {
+		h.agents = []configs.Agent{define("leaf", nil)}
+		h.startWorker("one", workerOptions{})
+		h.awaitReady()
+		for name, body := range map[string]string{
+			"other": "no list", "torn": "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x4a",
+		} {
+			entry, err := json.Marshal(presence.Entry{Name: name, AgentsIn: name})
+			if err == nil {
+				err = h.conn.Workers().PutAgents(h.ctx, name, []byte(body))
+			}
+			if err == nil {
+				_, err = h.conn.Workers().Swap(h.ctx, subjects.WorkerOf(name), 0, entry)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := presence.New(h.conn).Workers(h.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := map[string]int{}
+		for _, w := range all {
+			served[w.Name] = len(w.Agents)
+		}
+		if diff := cmp.Diff(map[string]int{"one": 1, "other": 0, "torn": 0}, served); diff != "" {
+			t.Errorf("numbers of agents (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestWorkerFoundGone: a worker finds within two seconds that another one is
 // gone, and logs which agents no worker serves any more. It logs a call of such
 // an agent. The worker that takes over the runs of the lost one logs that.
