@@ -67,7 +67,11 @@ func TestServing(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		two.kill()
 		<-two.ended
+		asked := time.Now()
 		s := h.serving("leaf")
+		if took := time.Since(asked); took >= 500*time.Millisecond {
+			t.Errorf("the two looks took %s, want less than two pauses of 300ms", took)
+		}
 		if len(s.Live) > 0 || !s.Unserved() {
 			t.Errorf("after the death of two: %+v, want no live worker, and unserved", s)
 		}

@@ -311,16 +311,18 @@ const reconnectTime = 300 * time.Millisecond
 // Serving finds the workers that serve an agent. An agent counts as unserved if
 // two looks, reconnectTime apart, find no live worker.
 func (r Registry) Serving(ctx context.Context, agent string) (s Service, err error) {
-	for range 2 {
+	for look := range 2 {
+		if look > 0 {
+			if err := pause.For(ctx, reconnectTime); err != nil {
+				return Service{}, err
+			}
+		}
 		survey, err := r.Survey(ctx)
 		if err != nil {
 			return Service{}, err
 		}
 		if s = survey.Serving(ctx, agent); !s.Unserved() {
 			break
-		}
-		if err := pause.For(ctx, reconnectTime); err != nil {
-			return Service{}, err
 		}
 	}
 	return s, nil
