@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -109,9 +108,7 @@ func (p *progress) next() report {
 // caller holds the lock.
 func (p *progress) message() string {
 	line := p.line
-	paths := slices.SortedFunc(maps.Keys(p.held), func(a, b subjects.Path) int {
-		return cmp.Compare(a.String(), b.String())
-	})
+	paths := slices.SortedFunc(maps.Keys(p.held), client.ComparePaths)
 	if len(paths) > 0 {
 		h := p.held[paths[0]]
 		line = fmt.Sprintf("held: %s with axe %s %s", h.verb, h.verb, p.tree)

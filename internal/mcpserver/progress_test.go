@@ -125,3 +125,16 @@ func TestMessages(t *testing.T) {
 		last = r.value
 	}
 }
+
+// TestFirstOfTheHeld: of several runs that wait for a person, the message names
+// the first one in the order of the calls.
+func TestFirstOfTheHeld(t *testing.T) {
+	p := newProgress(client.TreeID("T1"))
+	for _, path := range []string{"r-10-0", "r-2-0"} {
+		p.see(event(t, client.Held, path, nil))
+	}
+	const want = "held: approve with axe approve T1 r-2-0, 0 of 2 runs done"
+	if got := p.next().message; got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+}
