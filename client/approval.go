@@ -52,16 +52,7 @@ type ToolCall struct {
 // found.
 func (c *Client) HeldTurns(ctx context.Context, tree subjects.Tree) ([]HeldTurn, error) {
 	var all []HeldTurn
-	err := c.eachHeld(ctx, tree, func(r subjects.Run, held run.HeldTurn) error {
-		if held.Turn == 0 {
-			return nil
-		}
-		h, ok, err := c.heldTurn(ctx, r, held.Turn)
-		if ok {
-			all = append(all, h)
-		}
-		return err
-	})
+	err := c.eachHeld(ctx, tree, false, func(r subjects.Run, s run.State) { all = append(all, heldTurnOf(r, s)) })
 	slices.SortStableFunc(all, func(a, b HeldTurn) int { return a.Since.Compare(b.Since) })
 	return all, err
 }
@@ -78,19 +69,6 @@ func (c *Client) HeldTurn(ctx context.Context, tree subjects.Tree, path subjects
 		return HeldTurn{}, fmt.Errorf("%s: %w", describe(r), ErrNotHeld)
 	}
 	return heldTurnOf(r, s), nil
-}
-
-// heldTurn reads the turn of a run for which a timer is set. Ok is false if the
-// turn is no longer held.
-func (c *Client) heldTurn(ctx context.Context, r subjects.Run, turn int) (h HeldTurn, ok bool, err error) {
-	s, err := c.readState(ctx, r)
-	if err != nil || s.Phase != run.Held || len(s.Turns) != turn {
-		return h, false, err
-	}
-	if _, ended, err := c.readEnd(ctx, r); err != nil || ended {
-		return h, false, err
-	}
-	return heldTurnOf(r, s), true, nil
 }
 
 // heldTurnOf describes the last turn of a run that holds it.

@@ -50,31 +50,9 @@ type HeldCall struct {
 // that is not found.
 func (c *Client) HeldCalls(ctx context.Context, tree subjects.Tree) ([]HeldCall, error) {
 	var all []HeldCall
-	err := c.eachHeld(ctx, tree, func(r subjects.Run, held run.HeldTurn) error {
-		if held.Tool == "" {
-			return nil
-		}
-		h, ok, err := heldCall(ctx, c, r)
-		if ok {
-			all = append(all, h)
-		}
-		return err
-	})
+	err := c.eachHeld(ctx, tree, true, func(r subjects.Run, s run.State) { all = append(all, heldCallOf(r, s)) })
 	slices.SortStableFunc(all, func(a, b HeldCall) int { return a.Since.Compare(b.Since) })
 	return all, err
-}
-
-// heldCall reads a tool run for which a timer is set. Ok is false if the run is
-// no longer held.
-func heldCall(ctx context.Context, c *Client, r subjects.Run) (h HeldCall, ok bool, err error) {
-	s, err := c.readState(ctx, r)
-	if err != nil || s.Phase != run.Held || s.Hold == nil {
-		return h, false, err
-	}
-	if _, ended, err := c.readEnd(ctx, r); err != nil || ended {
-		return h, false, err
-	}
-	return heldCallOf(r, s), true, nil
 }
 
 // HeldCall returns the call of a tool run that is held. The error is
@@ -112,9 +90,11 @@ func heldCallOf(r subjects.Run, s run.State) HeldCall {
 	return h
 }
 
-// eachHeld calls fn for the timer of each turn and each tool run that is held,
-// or was held a moment ago.
-func (c *Client) eachHeld(ctx context.Context, tree subjects.Tree, fn func(subjects.Run, run.HeldTurn) error) error {
+// eachHeld calls fn for each tool run that is held or, without tools, for each
+// run that holds a turn.
+func (c *Client) eachHeld(
+	ctx context.Context, tree subjects.Tree, tools bool, fn func(subjects.Run, run.State),
+) error {
 	if err := c.conn.Provisioned(ctx); err != nil {
 		return err
 	}
@@ -138,10 +118,21 @@ func (c *Client) eachHeld(ctx context.Context, tree subjects.Tree, fn func(subje
 			return fmt.Errorf("held runs: %w", err)
 		}
 		for _, m := range timers {
-			if r, held, ok := heldBy(space, m); ok {
-				if err := fn(r, held); err != nil {
-					return err
-				}
+			r, held, ok := heldBy(space, m)
+			if !ok || (held.Tool != "") != tools {
+				continue
+			}
+			s, err := c.readState(ctx, r)
+			if err != nil {
+				return err
+			}
+			if s.Phase != run.Held || (s.Hold != nil) != tools || len(s.Turns) != held.Turn {
+				continue // it is held no longer
+			}
+			if _, ended, err := c.readEnd(ctx, r); err != nil {
+				return err
+			} else if !ended {
+				fn(r, s)
 			}
 		}
 	}
