@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -233,37 +232,11 @@ func (c Consumers) Newest(ctx context.Context, partition int) (uint64, error) {
 // after a sequence that one of the filters matches.
 func (c Consumers) Matches(ctx context.Context, partition int, filters []string, seq uint64) (bool, error) {
 	for _, filter := range filters {
-		there, err := ask(ctx, c.Conn, func(ctx context.Context) (bool, error) {
-			return c.matches(ctx, c.streams.Load().names[partition], filter, seq)
-		})
+		_, there, err := fromLeader(ctx, c.Conn, c.reader.api, c.streams.Load().names[partition],
+			directGet{Seq: seq + 1, NextFor: filter})
 		if there || err != nil {
 			return there, err
 		}
 	}
 	return false, nil
-}
-
-// matches asks the leader, which the client library's direct gets do not.
-func (c Consumers) matches(ctx context.Context, stream, filter string, seq uint64) (bool, error) {
-	body, err := json.Marshal(directGet{Seq: seq + 1, NextFor: filter})
-	if err != nil {
-		return false, err
-	}
-	m, err := c.nc.RequestWithContext(ctx, c.reader.api+"STREAM.MSG.GET."+stream, body)
-	if err != nil {
-		return false, err
-	}
-	var answer struct {
-		Error *jetstream.APIError `json:"error"`
-	}
-	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return false, fmt.Errorf("stream %s: %w", stream, err)
-	}
-	switch {
-	case answer.Error == nil:
-		return true, nil
-	case answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return false, nil
-	}
-	return false, answer.Error
 }

@@ -25,9 +25,11 @@ type directGet struct {
 	Seq       uint64    `json:"seq,omitzero"`
 	StartTime time.Time `json:"start_time,omitzero"`
 	NextFor   string    `json:"next_by_subj,omitzero"`
-	Batch     int       `json:"batch,omitzero"`
-	MaxBytes  int       `json:"max_bytes,omitzero"`
-	MultiLast []string  `json:"multi_last,omitempty"`
+	// LastFor is only for the leader of a stream (fromLeader).
+	LastFor   string   `json:"last_by_subj,omitzero"`
+	Batch     int      `json:"batch,omitzero"`
+	MaxBytes  int      `json:"max_bytes,omitzero"`
+	MultiLast []string `json:"multi_last,omitempty"`
 }
 
 // about is a subject or filter that the request is about.
@@ -295,7 +297,7 @@ func (c *Conn) last(ctx context.Context, stream, filter string) (s Stored, ok bo
 
 // lastBy is last under a prefix of the JetStream API.
 func lastBy(ctx context.Context, c *Conn, api, stream, filter string) (s Stored, ok bool, err error) {
-	s, ok, err = fromLeader(ctx, c, api, stream, leaderGet{LastFor: filter})
+	s, ok, err = fromLeader(ctx, c, api, stream, directGet{LastFor: filter})
 	if ok {
 		s.Time = c.Clocks.stamp(s.Time)
 	}

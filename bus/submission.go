@@ -92,7 +92,7 @@ func QueuedSubmissions(ctx context.Context, c *Conn, n int) (ms []Stored, total 
 func submissionsIn(ctx context.Context, c *Conn, from, to uint64) (ms []Stored, _ error) {
 	stream, filter := c.cfg.Space.Name("SUBMIT"), c.cfg.Space.Submissions()
 	for from < to {
-		m, ok, err := fromLeader(ctx, c, c.reader.api, stream, leaderGet{Seq: from, NextFor: filter})
+		m, ok, err := fromLeader(ctx, c, c.reader.api, stream, directGet{Seq: from, NextFor: filter})
 		if err != nil {
 			return nil, err
 		}

@@ -78,8 +78,6 @@ var (
 // readRequest has the fields of the requests for reads that a worker sends on.
 type readRequest struct {
 	directGet
-	// LastFor asks for the last message of a subject.
-	LastFor string `json:"last_by_subj,omitzero"`
 	// Subjects asks for the counts of the messages of subjects.
 	Subjects string `json:"subjects_filter,omitzero"`
 	Offset   int    `json:"offset,omitzero"`

@@ -40,18 +40,10 @@ func isWhole(m *nats.Msg) bool {
 	return lines > 0 && lines <= maxAnswerLines && receivedHeader(m) <= size
 }
 
-// leaderGet asks the leader of a stream for one message.
-type leaderGet struct {
-	Seq       uint64    `json:"seq,omitzero"`
-	StartTime time.Time `json:"start_time,omitzero"`
-	NextFor   string    `json:"next_by_subj,omitzero"`
-	LastFor   string    `json:"last_by_subj,omitzero"`
-}
-
 // fromLeader asks the leader of a stream for one message, under a prefix of the
 // JetStream API; ok is false if there is none. A header that cannot be decoded
 // is left out.
-func fromLeader(ctx context.Context, c *Conn, api, stream string, g leaderGet) (s Stored, ok bool, _ error) {
+func fromLeader(ctx context.Context, c *Conn, api, stream string, g directGet) (s Stored, ok bool, _ error) {
 	body, err := json.Marshal(g)
 	if err != nil {
 		return s, false, err
@@ -138,7 +130,7 @@ func (r *reader) placed(
 	ctx context.Context, api, stream string, g directGet, at uint64,
 ) (s Stored, ok bool, err error) {
 	if len(g.MultiLast) == 0 {
-		return fromLeader(ctx, r.conn, api, stream, leaderGet{Seq: at, StartTime: g.StartTime, NextFor: g.NextFor})
+		return fromLeader(ctx, r.conn, api, stream, directGet{Seq: at, StartTime: g.StartTime, NextFor: g.NextFor})
 	}
 	g.Seq, g.Batch = at, 1
 	first, err := r.exchange(ctx, stream, g)
@@ -146,11 +138,11 @@ func (r *reader) placed(
 		return s, false, cmp.Or(err, first.err)
 	}
 	if !Restricted(r.conn) {
-		return fromLeader(ctx, r.conn, api, stream, leaderGet{Seq: first.last})
+		return fromLeader(ctx, r.conn, api, stream, directGet{Seq: first.last})
 	}
 	// A worker answers only what names the subject.
 	for _, filter := range g.MultiLast {
-		s, ok, err = fromLeader(ctx, r.conn, api, stream, leaderGet{Seq: first.last, NextFor: filter})
+		s, ok, err = fromLeader(ctx, r.conn, api, stream, directGet{Seq: first.last, NextFor: filter})
 		if err != nil || ok && s.Seq == first.last {
 			return s, ok, err
 		}
