@@ -159,9 +159,7 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg.Dial.Log = cmp.Or(cfg.Dial.Log, log)
 	requests := newInflight()
 	requests.space = cfg.Space
-	cfg.Dial.disconnected, cfg.Dial.reconnected = requests.disconnected, requests.reconnected
-	cfg.Dial.violated = requests.violated
-	cfg.Dial.dialing = requests.dialing
+	cfg.Dial.requests = requests
 	nc, api, err := cfg.Dial.connect(ctx)
 	if err != nil {
 		return nil, err

@@ -76,14 +76,10 @@ type Dial struct {
 	sharesInbox bool
 	// probing says that a violation on the connection is expected.
 	probing *atomic.Bool
-	// disconnected and reconnected, if not nil, are called when the
-	// connection breaks, and when there is one again.
-	disconnected, reconnected func()
-	// dialing, if not nil, is called before each attempt to connect.
-	dialing func()
-	// violated, if not nil, is told that the server refused a message for
-	// want of a permission. It reports whether a request has failed by it.
-	violated func(error) bool
+	// requests are the open requests of the connection. They learn of its
+	// breaks, of each attempt to connect, and of a message that the server
+	// refused for want of a permission. A connection without them gets its own.
+	requests *inflight
 }
 
 // apiPrefix is the prefix of the JetStream API under the settings of a context,
@@ -114,6 +110,7 @@ func (d Dial) connect(ctx context.Context) (_ *nats.Conn, api string, _ error) {
 		return nil, "", fmt.Errorf("connect: %w", err)
 	}
 	log := cmp.Or(d.Log, slog.New(slog.DiscardHandler))
+	d.requests = cmp.Or(d.requests, newInflight())
 	closed := 0
 	for waiting := false; ; waiting = true {
 		where, nc, api, err := d.try(log)

@@ -56,22 +56,18 @@ func (d Dial) options(log *slog.Logger) []nats.Option {
 		// sent, so its writer may try again.
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if d.disconnected != nil {
-				d.disconnected()
-			}
+			d.requests.disconnected()
 			// Without an error the owner has closed the connection.
 			if err != nil {
 				log.Warn("disconnected", slog.Any(keyError, err))
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
-			if d.reconnected != nil {
-				d.reconnected()
-			}
+			d.requests.reconnected()
 			log.Info("reconnected", slog.String(keyURL, d.at(nc)))
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
-			if Forbidden(err) && (d.probing.Load() || d.violated != nil && d.violated(err)) {
+			if Forbidden(err) && (d.probing.Load() || d.requests.violated(err)) {
 				return
 			}
 			attrs := []any{slog.Any(keyError, err)}
@@ -215,8 +211,8 @@ func (d Dial) at(nc *nats.Conn) string {
 
 // InProcessConn connects to the server in this process.
 func (d Dial) InProcessConn() (net.Conn, error) {
-	if d.dialing != nil {
-		d.dialing()
+	if d.requests != nil {
+		d.requests.dialing()
 	}
 	conn, err := d.Server.srv.InProcessConn()
 	if err != nil || d.Wrap == nil {
@@ -236,9 +232,7 @@ type dialer struct {
 
 // Dial connects to an address.
 func (d dialer) Dial(network, address string) (net.Conn, error) {
-	if d.d.dialing != nil {
-		d.d.dialing()
-	}
+	d.d.requests.dialing()
 	if d.inner != nil {
 		return d.inner.Dial(network, address)
 	}
