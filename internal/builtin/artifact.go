@@ -47,7 +47,7 @@ func readArtifact() Tool {
 			if err != nil {
 				return "", err
 			}
-			l := &lines{offset: offset, limit: limit, room: c.MaxResult - lineNotes, line: 1}
+			l := &lines{what: "artifact", offset: offset, limit: limit, room: c.MaxResult - lineNotes, line: 1}
 			err = c.Artifacts.Copy(ctx, l, name)
 			switch {
 			case errors.Is(err, errBinary):
@@ -96,6 +96,8 @@ const lineNotes = 200
 // lines takes the bytes of a text and keeps a part of its lines, with their
 // numbers. It holds no more than the part. Its Write ends with errEnough.
 type lines struct {
+	// what names the text in an error: a file or an artifact.
+	what string
 	// offset is the number of the first line that is kept, from 1. Limit is
 	// the most lines, and room the most bytes.
 	offset, limit, room int
@@ -174,7 +176,7 @@ func (l *lines) result() (string, error) {
 		const note = "%s\n... [the rest of this line is left out: the next one has offset %d]"
 		return fmt.Sprintf(note, out, l.line+1), nil
 	case l.offset > max(last, 1):
-		return "", fmt.Errorf("offset %d exceeds artifact length of %d lines", l.offset, last)
+		return "", fmt.Errorf("offset %d exceeds %s length of %d lines", l.offset, l.what, last)
 	}
 	return out, nil
 }

@@ -1,13 +1,12 @@
 package builtin
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/axebus/axe/agentd/run"
 	"github.com/axebus/axe/provider"
@@ -39,7 +38,10 @@ func readFile() Tool {
 				if err := errors.Join(offsetErr, limitErr); err != nil {
 					return "", err
 				}
-				return numbered(b, offset, limit)
+				l := &lines{what: "file", offset: offset, limit: limit, room: math.MaxInt, line: 1}
+				// An error says that it has all lines that were asked for.
+				_, _ = l.Write(b)
+				return l.result()
 			})
 		},
 	}
@@ -59,27 +61,4 @@ func positive(c Call, argument string, missing int) (int, error) {
 		return 0, fmt.Errorf("%s must be >= 1", argument)
 	}
 	return n, nil
-}
-
-// numbered returns lines of a file with their numbers, from offset on, at most
-// limit.
-func numbered(b []byte, offset, limit int) (string, error) {
-	lines := bytes.Split(b, []byte("\n"))
-	if len(b) == 0 || b[len(b)-1] == '\n' {
-		lines = lines[:len(lines)-1]
-	}
-	switch {
-	case len(lines) == 0 && offset == 1:
-		return "", nil
-	case offset > len(lines):
-		return "", fmt.Errorf("offset %d exceeds file length of %d lines", offset, len(lines))
-	}
-	var out strings.Builder
-	for i, line := range lines[offset-1 : min(len(lines), offset-1+min(limit, len(lines)))] {
-		if i > 0 {
-			out.WriteByte('\n')
-		}
-		fmt.Fprintf(&out, "%d: %s", offset+i, line)
-	}
-	return out.String(), nil
 }
