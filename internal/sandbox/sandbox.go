@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -153,22 +154,20 @@ func (c Config) validate() (Config, error) {
 		}
 	}
 	c.Namespaces = c.Namespaces && !c.Off
-	c.MaxProcs = defaulted(c.MaxProcs, DefaultMaxProcs)
-	c.MaxMemory = defaulted(c.MaxMemory, DefaultMaxMemory)
-	c.MaxFile = defaulted(c.MaxFile, DefaultMaxFile)
-	c.MaxOpen = defaulted(c.MaxOpen, DefaultMaxOpen)
-	c.Grace = defaulted(c.Grace, DefaultGrace)
-	c.Head = defaulted(c.Head, DefaultKeep)
-	c.Tail = defaulted(c.Tail, DefaultKeep)
+	c.MaxProcs = cmp.Or(c.MaxProcs, DefaultMaxProcs)
+	c.MaxMemory = cmp.Or(c.MaxMemory, DefaultMaxMemory)
+	c.MaxFile = cmp.Or(c.MaxFile, DefaultMaxFile)
+	c.MaxOpen = cmp.Or(c.MaxOpen, DefaultMaxOpen)
+	c.Grace = cmp.Or(c.Grace, DefaultGrace)
+	c.Head = cmp.Or(c.Head, DefaultKeep)
+	c.Tail = cmp.Or(c.Tail, DefaultKeep)
 	if c.MaxProcs < 0 || c.MaxFile < 0 || c.MaxOpen < 16 || c.Grace < 0 || c.Head < 0 || c.Tail < 0 {
 		return c, errors.New("sandbox: a limit must be positive, and 16 or more open files")
 	}
 	if c.MaxMemory < minMemory {
 		return c, fmt.Errorf("sandbox: the memory limit must be %d bytes or more, got %d", minMemory, c.MaxMemory)
 	}
-	if c.TempBase == "" {
-		c.TempBase = os.TempDir()
-	}
+	c.TempBase = cmp.Or(c.TempBase, os.TempDir())
 	return c, nil
 }
 
@@ -176,11 +175,4 @@ func (c Config) validate() (Config, error) {
 func (c Config) environment(tmp string) []string {
 	env := slices.DeleteFunc(slices.Clone(c.Env), func(e string) bool { return strings.HasPrefix(e, "TMPDIR=") })
 	return append(env, "TMPDIR="+tmp)
-}
-
-func defaulted[T int | int64 | time.Duration](v, otherwise T) T {
-	if v == 0 {
-		return otherwise
-	}
-	return v
 }
