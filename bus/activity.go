@@ -35,7 +35,7 @@ func (a *Activity) record(m Stored) Record {
 // Since reads the values that were stored after a revision, the oldest first.
 // It makes the bucket if there is none. It tries until ctx ends.
 func (a *Activity) Since(ctx context.Context, rev uint64) (all []Record, err error) {
-	err = a.do(ctx, func(jetstream.Stream) (again bool, _ error) {
+	err = a.do(ctx, func() (again bool, _ error) {
 		all = nil
 		seq := rev
 		for more := true; more; {

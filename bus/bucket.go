@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,9 +28,8 @@ type bucket struct {
 	// not stored again. With 0 it keeps all values.
 	maxAge time.Duration
 
-	mu sync.Mutex
-	// stream is nil until it was found or made.
-	stream jetstream.Stream
+	// found says that the bucket was found or made.
+	found atomic.Bool
 }
 
 func (c *Conn) bucket(name, description string) *bucket {
@@ -73,7 +72,7 @@ func (b *bucket) store(ctx context.Context, key string, was uint64, value []byte
 	msg := nats.NewMsg(b.target(key))
 	msg.Data = value
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(was, 10))
-	err = b.do(ctx, func(jetstream.Stream) (again bool, err error) {
+	err = b.do(ctx, func() (again bool, err error) {
 		ack, err := b.conn.once(ctx, msg)
 		if err != nil {
 			return b.conn.failed(ctx, After(b.subject(key), was), err)
@@ -114,20 +113,19 @@ func isMarker(m Stored) bool { return m.Header.Get("KV-Operation") != "" }
 
 // do calls op until the call is final or ctx ends. Before it repeats a call it
 // looks for the bucket again, since the bucket may have been removed.
-func (b *bucket) do(ctx context.Context, op func(jetstream.Stream) (again bool, err error)) error {
+func (b *bucket) do(ctx context.Context, op func() (again bool, err error)) error {
 	err := b.conn.inflight.retry(ctx, func() (bool, error) {
 		var again bool
 		err := b.conn.inflight.several(ctx, func(ctx context.Context) (err error) {
-			var s jetstream.Stream
-			if s, again, err = b.open(ctx); err == nil {
-				again, err = op(s)
+			if again, err = b.open(ctx); err == nil {
+				again, err = op()
 			}
 			return err
 		})
 		// Without a connection the calls end, and are made again.
 		again = !Forbidden(err) && (again || errors.Is(err, context.Canceled) && ctx.Err() == nil)
 		if again {
-			b.use(nil)
+			b.found.Store(false)
 		}
 		return again, err
 	})
@@ -138,44 +136,26 @@ func (b *bucket) do(ctx context.Context, op func(jetstream.Stream) (again bool, 
 }
 
 // open finds the bucket's stream, or makes the bucket.
-func (b *bucket) open(ctx context.Context) (_ jetstream.Stream, again bool, err error) {
-	b.mu.Lock()
-	s := b.stream
-	b.mu.Unlock()
-	if s != nil {
-		return s, false, nil
+func (b *bucket) open(ctx context.Context) (again bool, err error) {
+	if b.found.Load() {
+		return false, nil
 	}
 	if !b.conn.provisioned() {
 		if err := b.conn.Provisioned(ctx); err != nil {
-			return nil, false, err
+			return false, err
 		}
 	}
-	s, err = b.conn.js.Stream(ctx, b.streamName())
+	_, err = b.conn.js.Stream(ctx, b.streamName())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		s, err = b.create(ctx)
+		_, err = b.conn.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: b.name, Description: b.description, Replicas: b.conn.Replicas(), TTL: b.maxAge,
+			Storage: jetstream.FileStorage, History: 1,
+		})
 	}
-	if err != nil {
-		again, err = b.conn.failed(ctx, Fence{}, err)
-		return nil, again, err
-	}
-	b.use(s)
-	return s, false, nil
-}
-
-func (b *bucket) create(ctx context.Context) (jetstream.Stream, error) {
-	_, err := b.conn.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: b.name, Description: b.description, Replicas: b.conn.Replicas(), TTL: b.maxAge,
-		Storage: jetstream.FileStorage, History: 1,
-	})
 	// Another writer may have made it first.
 	if err != nil && !errors.Is(err, jetstream.ErrBucketExists) {
-		return nil, err
+		return b.conn.failed(ctx, Fence{}, err)
 	}
-	return b.conn.js.Stream(ctx, b.streamName())
-}
-
-func (b *bucket) use(s jetstream.Stream) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.stream = s
+	b.found.Store(true)
+	return false, nil
 }

@@ -1,10 +1,6 @@
 package bus
 
-import (
-	"context"
-
-	"github.com/nats-io/nats.go/jetstream"
-)
+import "context"
 
 // MakeBuckets makes the buckets of workers, activity, memory and rate limits,
 // with the replicas of the streams. Without it, the first worker that needs a
@@ -12,7 +8,7 @@ import (
 // ends.
 func MakeBuckets(ctx context.Context, c *Conn) error {
 	for _, b := range []*bucket{c.Workers().bucket, c.Activity().bucket, c.Memory().bucket, c.RateLimit("").bucket} {
-		if err := b.do(ctx, func(jetstream.Stream) (bool, error) { return false, nil }); err != nil {
+		if err := b.do(ctx, func() (bool, error) { return false, nil }); err != nil {
 			return err
 		}
 	}

@@ -53,8 +53,12 @@ func (m *Memory) Trim(ctx context.Context, agent subjects.Agent, keep int) (remo
 	if err != nil || old <= 0 {
 		return 0, err
 	}
-	return old, m.do(ctx, func(s jetstream.Stream) (again bool, _ error) {
+	return old, m.do(ctx, func() (again bool, _ error) {
 		_, err := askOnce(ctx, m.conn, func(ctx context.Context) (none struct{}, _ error) {
+			s, err := m.conn.js.Stream(ctx, m.streamName())
+			if err != nil {
+				return none, err
+			}
 			return none, s.Purge(ctx,
 				jetstream.WithPurgeSubject(m.subject(m.keys(agent))), jetstream.WithPurgeSequence(ms[old-1].Seq+1))
 		})
@@ -70,7 +74,7 @@ func (m *Memory) keys(agent subjects.Agent) string { return agent.String() + ".*
 
 // of reads the messages of an agent's keys.
 func (m *Memory) of(ctx context.Context, agent subjects.Agent) (all []Stored, _ error) {
-	err := m.do(ctx, func(jetstream.Stream) (again bool, err error) {
+	err := m.do(ctx, func() (again bool, err error) {
 		all, again, err = m.list(ctx, m.keys(agent), time.Time{})
 		return again, err
 	})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/axebus/axe/internal/pause"
 )
 
@@ -31,7 +29,7 @@ func (r *RateLimit) String() string { return r.bucket.String() + ", key " + r.ke
 // a later one: after a refused write, pass ConflictError.Last. Read fails if
 // replicas answer without that revision for 5 s.
 func (r *RateLimit) Read(ctx context.Context, minSeq uint64) (value []byte, rev uint64, err error) {
-	err = r.do(ctx, func(jetstream.Stream) (again bool, _ error) {
+	err = r.do(ctx, func() (again bool, _ error) {
 		for range maxLagPolls {
 			ms, again, err := r.get(ctx, directGet{MultiLast: []string{r.subject(r.key)}})
 			if err != nil {
@@ -68,7 +66,7 @@ func (r *RateLimit) Swap(ctx context.Context, was uint64, value []byte) (rev uin
 // one, until ctx ends, or until the bucket is another one. Revisions of a new
 // bucket begin anew.
 func (r *RateLimit) Watch(ctx context.Context, fn func(value []byte, rev uint64)) error {
-	if _, _, err := r.open(ctx); err != nil {
+	if _, err := r.open(ctx); err != nil {
 		return fmt.Errorf("watch %s: %w", r, err)
 	}
 	f := follower{

@@ -224,7 +224,7 @@ func (w *Workers) Agents(ctx context.Context, list string) (body []byte, ok bool
 }
 
 func (w *Workers) agents(ctx context.Context, list string) (body []byte, rev uint64, ok bool, err error) {
-	err = w.do(ctx, func(jetstream.Stream) (again bool, _ error) {
+	err = w.do(ctx, func() (again bool, _ error) {
 		ms, again, err := w.get(ctx, directGet{MultiLast: []string{w.subject(agentsKey(list))}})
 		if err == nil && len(ms) > 0 {
 			body, rev, ok = ms[0].Body, ms[0].Seq, true
