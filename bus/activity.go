@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -205,13 +204,10 @@ func (c Consumers) ConsumerNames(ctx context.Context, partition int) ([]string, 
 			return nil, err
 		}
 		list := s.ConsumerNames(ctx)
-		all := slices.Collect(func(yield func(string) bool) {
-			for name := range list.Name() {
-				if !yield(name) {
-					return
-				}
-			}
-		})
+		var all []string
+		for name := range list.Name() {
+			all = append(all, name)
+		}
 		return all, list.Err()
 	})
 }

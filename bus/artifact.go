@@ -182,7 +182,7 @@ func (as Artifacts) Find(ctx context.Context, name string) (Artifact, error) {
 // does not exist, or was removed, has no chunks.
 func (as Artifacts) at(ctx context.Context, object string) (Artifact, error) {
 	c := as.conn
-	m, there, err := lastBy(ctx, c, as.api(), objectStream(c.cfg.Space), metaSubject(c.cfg.Space, object))
+	m, there, err := lastBy(ctx, c, apiOfTree(c, as.tree), objectStream(c.cfg.Space), metaSubject(c.cfg.Space, object))
 	if err != nil || !there {
 		return Artifact{}, err
 	}
@@ -203,14 +203,6 @@ func (as Artifacts) at(ctx context.Context, object string) (Artifact, error) {
 	a.Stored = m.Time
 	a.chunks = info.NUID
 	return a, nil
-}
-
-// api is the prefix of the JetStream API for reads of the tree's objects.
-func (as Artifacts) api() string {
-	if Restricted(as.conn) {
-		return as.conn.Space().ReadAPI(as.tree)
-	}
-	return as.conn.reader.api
 }
 
 // artifactPage bounds the bytes of an artifact that a reader holds at a time.
@@ -255,7 +247,7 @@ func (as Artifacts) copy(ctx context.Context, w io.Writer, a Artifact) error {
 func (as Artifacts) chunks(ctx context.Context, a Artifact, seq uint64) ([]Stored, error) {
 	c := as.conn
 	g := pageAfter(objectSubject(c.cfg.Space, "C", a.chunks), seq)
-	g.MaxBytes, g.api = artifactPage, as.api()
+	g.MaxBytes, g.api = artifactPage, apiOfTree(as.conn, as.tree)
 	for end := time.Now().Add(answerTimeout); ; {
 		page, err := c.reader.ask(ctx, objectStream(c.cfg.Space), g)
 		switch {

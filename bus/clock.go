@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -295,13 +296,7 @@ func (c *Clock) addStep(s Step) {
 	c.stepped += s.By
 	c.steps = append(c.steps, s)
 	slices.SortFunc(c.steps, func(a, b Step) int {
-		switch {
-		case a.Before < b.Before:
-			return -1
-		case a.Before > b.Before:
-			return 1
-		}
-		return a.From.Compare(b.From)
+		return cmp.Or(cmp.Compare(a.Before, b.Before), a.From.Compare(b.From))
 	})
 	c.steps = c.steps[max(0, len(c.steps)-maxSteps):]
 }
@@ -484,7 +479,7 @@ func (c *Clock) measure(ctx context.Context) error {
 		var sent reading
 		s, err := ask(ctx, conn, func(ctx context.Context) (jetstream.Stream, error) {
 			sent = c.clocks.begin()
-			return streamBy(ctx, conn, apiOfAll(conn), c.stream)
+			return streamBy(ctx, conn, apiOfTree(conn, subjects.Tree{}), c.stream)
 		})
 		info, err := conn.Health.saw(c.stream, s, err)
 		if err != nil {

@@ -256,10 +256,7 @@ func over(m *nats.Msg) after {
 
 // request asks a consumer for messages.
 func (f *follower) request(name, reply string) error {
-	body, err := json.Marshal(pullRequest{Batch: followBatch, Expires: followExpiry, Beat: followBeat})
-	if err != nil {
-		return err
-	}
+	body, _ := json.Marshal(pullRequest{Batch: followBatch, Expires: followExpiry, Beat: followBeat})
 	next := f.conn.reader.api + "CONSUMER.MSG.NEXT." + f.stream + "." + name
 	return f.conn.nc.PublishRequest(next, reply, body)
 }

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -193,7 +194,7 @@ func (g *Grants) judge(key, text string, ok bool) (of grant.Grant, why string) {
 // read asks the leader of the bucket for the grant of a key.
 func (g *Grants) read(ctx context.Context, key string) (text string, ok bool, err error) {
 	c, b := g.conn, agentsBucket(g.conn)
-	m, ok, err := lastBy(ctx, c, apiOfAll(c), b.streamName(), b.subject(grantPrefix+key))
+	m, ok, err := lastBy(ctx, c, apiOfTree(c, subjects.Tree{}), b.streamName(), b.subject(grantPrefix+key))
 	if err != nil || !ok || !isGrant(m) {
 		return "", false, err
 	}
@@ -244,10 +245,7 @@ func ReadGrants(ctx context.Context, c *Conn, key string) (all []grant.Grant, _ 
 	if err != nil {
 		return nil, err
 	}
-	if key == "" {
-		key = "*"
-	}
-	ms, err := d.list(ctx, grantPrefix+key)
+	ms, err := d.list(ctx, grantPrefix+cmp.Or(key, "*"))
 	for _, m := range ms {
 		if g, err := grant.Parse(c.Space(), string(m.Body)); err == nil && isGrant(m) {
 			all = append(all, g)

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -112,10 +113,7 @@ func withKey(o *nats.Options, key nkeys.KeyPair) error {
 // loopback returns the addresses of this machine that a URL means, none for
 // another machine.
 func loopback(u *url.URL) []string {
-	port := u.Port()
-	if port == "" {
-		port = "4222"
-	}
+	port := cmp.Or(u.Port(), "4222")
 	host := u.Hostname()
 	if host == "localhost" {
 		return []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}

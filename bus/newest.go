@@ -169,10 +169,7 @@ func (w *walk) window(ctx context.Context) error {
 		w.ended = true
 		return nil
 	}
-	from := w.first
-	if w.to-w.first > w.width {
-		from = w.to - w.width
-	}
+	from := w.to - min(w.width, w.to-w.first)
 	ms, more, err := w.readFrom(ctx, from)
 	if err != nil {
 		return err

@@ -294,35 +294,24 @@ func count(ctx context.Context, c *Conn, filter string) (counts, error) {
 	}
 	info, err := ask(ctx, c, func(ctx context.Context) (*jetstream.StreamInfo, error) {
 		// The library asks for the stream to make a handle, so each is
-		// kept.
-		s, ok := c.handles.Load(stream)
-		if api := apiOf(c, filter); api != c.reader.api {
-			return streamInfo(ctx, c, api, stream, filter)
-		}
-		if !ok {
-			made, err := c.js.Stream(ctx, stream)
+		// kept. One for a single tree is not.
+		kept, ok := c.handles.Load(stream)
+		if api := apiOf(c, filter); !ok || api != c.reader.api {
+			made, err := streamBy(ctx, c, api, stream)
 			if err != nil {
 				return nil, err
 			}
-			s, _ = c.handles.LoadOrStore(stream, made)
+			if kept = made; api == c.reader.api {
+				c.handles.Store(stream, made)
+			}
 		}
 		//nolint:forcetypeassert // nothing else is stored
-		return s.(jetstream.Stream).Info(ctx, jetstream.WithSubjectFilter(filter))
+		return kept.(jetstream.Stream).Info(ctx, jetstream.WithSubjectFilter(filter))
 	})
 	if err != nil {
 		return counts{}, fmt.Errorf("subjects of %s: %w", filter, err)
 	}
 	return counts{info.State.Subjects, info.State.LastSeq}, nil
-}
-
-// streamInfo asks for the counts of the subjects below a filter under a prefix
-// of the JetStream API.
-func streamInfo(ctx context.Context, c *Conn, api, stream, filter string) (*jetstream.StreamInfo, error) {
-	s, err := streamBy(ctx, c, api, stream)
-	if err != nil {
-		return nil, err
-	}
-	return s.Info(ctx, jetstream.WithSubjectFilter(filter))
 }
 
 // streamBy asks for a stream under a prefix of the JetStream API.

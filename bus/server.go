@@ -150,9 +150,7 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 	if opts.Port, err = strconv.Atoi(port); err != nil || opts.Port < -1 || opts.Port > 65535 {
 		return nil, fmt.Errorf("listen port must be 0 to 65535, got %q", cfg.Listen)
 	}
-	if opts.Port == 0 {
-		opts.Port = server.RANDOM_PORT
-	}
+	opts.Port = cmp.Or(opts.Port, server.RANDOM_PORT)
 	return opts, nil
 }
 

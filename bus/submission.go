@@ -73,10 +73,7 @@ func QueuedSubmissions(ctx context.Context, c *Conn, n int) (ms []Stored, total 
 	// Submissions that were taken leave holes. Each message takes a request.
 	to := state.LastSeq + 1
 	for width := 2 * want; uint64(len(ms)) < want && to > state.FirstSeq; width *= 2 {
-		from := state.FirstSeq
-		if to-from > width {
-			from = to - width
-		}
+		from := to - min(width, to-state.FirstSeq)
 		window, err := submissionsIn(ctx, c, from, to)
 		if err != nil {
 			return nil, 0, fmt.Errorf("submissions: %w", err)

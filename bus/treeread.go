@@ -221,17 +221,17 @@ func Restricted(c *Conn) bool { return c.reader.restricted.Load() }
 // apiOf is the prefix of the JetStream API for a read that a filter describes.
 // It has a dot at its end.
 func apiOf(c *Conn, filter string) string {
-	if tree, ok := c.Space().TreeIn(filter); ok && Restricted(c) {
-		return c.Space().ReadAPI(tree)
+	if tree, ok := c.Space().TreeIn(filter); ok {
+		return apiOfTree(c, tree)
 	}
 	return c.reader.api
 }
 
-// apiOfAll is the prefix of the JetStream API for a request that is about no
-// tree. It has a dot at its end.
-func apiOfAll(c *Conn) string {
+// apiOfTree is the prefix of the JetStream API for a request about a tree, or
+// about none with the zero Tree. It has a dot at its end.
+func apiOfTree(c *Conn, tree subjects.Tree) string {
 	if Restricted(c) {
-		return c.Space().ReadAPI(subjects.Tree{})
+		return c.Space().ReadAPI(tree)
 	}
 	return c.reader.api
 }

@@ -159,11 +159,7 @@ func (w *Workers) Recall(ctx context.Context, worker subjects.Worker, key string
 // know the question. The error is ErrNoWorker if the server knows no process of
 // that name. After any other error the worker may be alive.
 func (w *Workers) Work(ctx context.Context, worker subjects.Worker, tree subjects.Tree) ([]byte, error) {
-	answer, err := w.request(ctx, worker, []byte(working+tree.String()))
-	if errors.Is(err, nats.ErrNoResponders) {
-		err = ErrNoWorker
-	}
-	return answer, err
+	return w.request(ctx, worker, []byte(working+tree.String()))
 }
 
 // ErrNoWorker is the error of a request to a worker without a process.
@@ -178,12 +174,11 @@ var ErrNoWorker = errors.New("no process answers for the worker")
 // without one. An older worker says nothing of it.
 func (w *Workers) Ask(ctx context.Context, worker subjects.Worker) (trouble string, _ error) {
 	answer, err := w.request(ctx, worker, nil)
-	if errors.Is(err, nats.ErrNoResponders) {
-		err = ErrNoWorker
-	}
 	return string(answer), err
 }
 
+// request asks a worker once, and waits for 1 s at most. The error is
+// ErrNoWorker if the server knows no process of that name.
 func (w *Workers) request(ctx context.Context, worker subjects.Worker, body []byte) (answer []byte, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, workersTimeout)
 	defer cancel()
@@ -191,6 +186,9 @@ func (w *Workers) request(ctx context.Context, worker subjects.Worker, body []by
 	ctx, r := w.conn.inflight.begin(ctx, subject)
 	defer r.done()
 	m, err := w.conn.nc.RequestWithContext(ctx, subject, body)
+	if errors.Is(err, nats.ErrNoResponders) {
+		err = ErrNoWorker
+	}
 	if err != nil {
 		return nil, r.reason(err)
 	}
