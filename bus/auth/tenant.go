@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -203,17 +204,10 @@ func (t Tenant) checkRoom() error {
 // readOperator reads the key that signs accounts. It has to be the key of the
 // system's operator.
 func (t Tenant) readOperator() (nkeys.KeyPair, error) {
-	file := t.OperatorKey
-	if file == "" {
-		file = filepath.Join(t.Dir, keysDir, "operator.nk")
-	}
-	seed, err := os.ReadFile(file)
+	file := cmp.Or(t.OperatorKey, filepath.Join(t.Dir, keysDir, "operator.nk"))
+	key, err := readSeed(file)
 	if err != nil {
 		return nil, err
-	}
-	key, err := nkeys.FromSeed(bytes.TrimSpace(seed))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	public, err := key.PublicKey()
 	if err != nil {
