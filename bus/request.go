@@ -14,7 +14,7 @@ var ErrNoResponder = errors.New("nothing answers on the subject")
 
 // Reply is the answer of a service.
 type Reply struct {
-	Header map[string][]string
+	Header nats.Header
 	Body   []byte
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/axebus/axe/configs"
@@ -67,11 +68,5 @@ func printed(r sandbox.Result) (Result, error) {
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func nonEmpty(texts ...string) []string {
-	var all []string
-	for _, t := range texts {
-		if t != "" {
-			all = append(all, t)
-		}
-	}
-	return all
+	return slices.DeleteFunc(texts, func(t string) bool { return t == "" })
 }

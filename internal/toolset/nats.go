@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -139,20 +138,11 @@ func (s *natsSet) Call(ctx context.Context, c Call) (Result, error) {
 	case err != nil:
 		return Result{}, fmt.Errorf("%w: %w", ErrLost, err)
 	}
-	header := http.Header(reply.Header)
-	if code, why := value(header, headerErrorCode), value(header, headerError); code != "" || why != "" {
+	if code, why := reply.Header.Get(headerErrorCode), reply.Header.Get(headerError); code != "" || why != "" {
 		return Result{}, fmt.Errorf("the service failed (%s): %s", cmp.Or(code, "no code"),
 			strings.Join(nonEmpty(why, text(string(reply.Body))), ": "))
 	}
-	return content(c.Tool, value(header, "Content-Type"), reply.Body), nil
-}
-
-// value returns a header of a NATS message. Its names keep their case.
-func value(header http.Header, name string) string {
-	if all := header[name]; len(all) > 0 {
-		return all[0]
-	}
-	return ""
+	return content(c.Tool, reply.Header.Get("Content-Type"), reply.Body), nil
 }
 
 // subjectOf returns the subject of a tool, with placeholders.
