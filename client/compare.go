@@ -37,29 +37,24 @@ type comparison struct{ a, b map[subjects.Path][]Message }
 func (c comparison) run(path subjects.Path) (all []Parting) {
 	a, b := c.a[path], c.b[path]
 	for i := range max(len(a), len(b)) {
-		if i >= len(a) || i >= len(b) {
-			if len(all) > 0 {
-				return all
-			}
-			return []Parting{{path, at(a, i), at(b, i)}}
-		}
-		if a[i].sameAs(b[i]) {
+		x, y := at(a, i), at(b, i)
+		ends := x == nil || y == nil
+		if !ends && x.sameAs(*y) {
 			continue
 		}
-		sameCall := a[i].Role == RoleResult && b[i].Role == RoleResult && a[i].From == b[i].From
-		if !sameCall {
+		if ends || x.Role != RoleResult || y.Role != RoleResult || x.From != y.From {
 			if len(all) == 0 {
-				all = append(all, Parting{path, at(a, i), at(b, i)})
+				all = append(all, Parting{path, x, y})
 			}
 			return all
 		}
-		below, err := subjects.ParsePath(a[i].From)
+		below, err := subjects.ParsePath(x.From)
 		var deeper []Parting
 		if err == nil {
 			deeper = c.run(below)
 		}
 		if len(deeper) == 0 {
-			deeper = []Parting{{path, at(a, i), at(b, i)}}
+			deeper = []Parting{{path, x, y}}
 		}
 		all = append(all, deeper...)
 	}
