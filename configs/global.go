@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/axebus/axe/internal/files"
 	"github.com/axebus/axe/price"
@@ -229,14 +228,9 @@ func (p *Provider) placeKey(table, config string) *Error {
 	if len(p.APIKeyCommand) > 0 && p.APIKeyCommand[0] == "" {
 		return invalid(table+".api_key_command", "must begin with a program")
 	}
-	if rest, ok := strings.CutPrefix(p.APIKeyFile, "~/"); ok {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return invalid(table+".api_key_file", err.Error())
-		}
-		p.APIKeyFile = filepath.Join(home, rest)
-	} else if p.APIKeyFile != "" && !filepath.IsAbs(p.APIKeyFile) {
-		p.APIKeyFile = filepath.Join(filepath.Dir(config), p.APIKeyFile)
+	var err error
+	if p.APIKeyFile, err = resolvePath(p.APIKeyFile, filepath.Dir(config)); err != nil {
+		return invalid(table+".api_key_file", err.Error())
 	}
 	return nil
 }
