@@ -72,9 +72,7 @@ func (c Config) validate() (Config, error) {
 	if c.Explain == nil {
 		c.Explain = func(_ context.Context, o run.Outcome) string { return o.Error }
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	c.ReturnTime = cmp.Or(c.ReturnTime, 10*time.Second)
 	c.Version = cmp.Or(c.Version, "unknown")
 	return c, nil

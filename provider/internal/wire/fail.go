@@ -89,9 +89,7 @@ func (e *Endpoint) refused(resp *http.Response, body []byte, size int64) error {
 	if resp.StatusCode/100 == 3 {
 		message = "redirected; check the base URL " + e.base
 	}
-	if message == "" {
-		message = http.StatusText(resp.StatusCode)
-	}
+	message = cmp.Or(message, http.StatusText(resp.StatusCode))
 	if resp.StatusCode == http.StatusNotFound && errorMessage(body) == "" {
 		// No provider sends a 404 in an unknown format.
 		message += "; check the base URL " + e.base
