@@ -78,7 +78,8 @@ type Dial struct {
 	probing *atomic.Bool
 	// requests are the open requests of the connection. They learn of its
 	// breaks, of each attempt to connect, and of a message that the server
-	// refused for want of a permission. A connection without them gets its own.
+	// refused for want of a permission. A connection without them gets its
+	// own.
 	requests *inflight
 }
 

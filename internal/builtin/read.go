@@ -39,7 +39,7 @@ func readFile() Tool {
 					return "", err
 				}
 				l := &lines{what: "file", offset: offset, limit: limit, room: math.MaxInt, line: 1}
-				// An error says that it has all lines that were asked for.
+				// An error says that it has all that was asked.
 				_, _ = l.Write(b)
 				return l.result()
 			})
