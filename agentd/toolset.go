@@ -38,11 +38,7 @@ const (
 
 // toolsets are the toolsets that a worker serves.
 type toolsets struct {
-	// open makes a set. It connects to nothing.
-	open func(configs.Toolset) (toolset.Set, error)
-	log  *slog.Logger
-	// changed is called after a toolset has listed other tools.
-	changed func()
+	w *Worker
 	// added has a token after replace has made sets.
 	added chan struct{}
 
@@ -68,6 +64,23 @@ type servedToolset struct {
 	// schemas are those of the tools, in the same order.
 	schemas []toolset.Schema
 	err     error
+}
+
+// open makes a set of a toolset. It connects to nothing.
+func (s *toolsets) open(def configs.Toolset) (toolset.Set, error) {
+	switch def.Kind {
+	case configs.ToolsetHTTP:
+		return toolset.HTTP(def), nil
+	case configs.ToolsetNATS:
+		return toolset.NATS(def, s.w.conn), nil
+	case configs.ToolsetRemote:
+		return toolset.Remote(def, s.w.log)
+	case configs.ToolsetCommand:
+		return toolset.Commands(def, s.w.cfg.Sandbox.ofToolset(def, s.w.log)), nil
+	case configs.ToolsetMCP:
+		return mcpclient.Open(def, secret.NewRedactor(def.Secrets...).Logger(s.w.log))
+	}
+	return nil, fmt.Errorf("there is no kind of toolset %q", def.Kind)
 }
 
 // replace sets the served toolsets. A toolset goes on if its file did not
@@ -135,14 +148,14 @@ func (s *toolsets) follow(ctx context.Context, t *servedToolset) {
 		case <-ctx.Done():
 		}
 	})
-	log := s.log.With(slog.String(keyToolset, t.def.Name))
+	log := s.w.log.With(slog.String(keyToolset, t.def.Name))
 	for first := true; ; first = false {
 		changed := t.list(ctx, log)
 		if first {
 			close(t.listed)
 		}
 		if changed {
-			s.changed()
+			pause.Notify(s.w.agents.changed)
 		}
 		var again <-chan time.Time
 		if t.failure() != nil {
@@ -413,32 +426,5 @@ func (t *servedToolset) actionWith(effect run.ToolEffect, call toolset.Call, a *
 			}
 			return r.Text, err
 		},
-	}
-}
-
-// setOpener returns the function that opens a worker's toolsets.
-func setOpener(w *Worker) func(configs.Toolset) (toolset.Set, error) {
-	return func(def configs.Toolset) (toolset.Set, error) {
-		switch def.Kind {
-		case configs.ToolsetHTTP:
-			return toolset.HTTP(def), nil
-		case configs.ToolsetNATS:
-			return toolset.NATS(def, w.conn), nil
-		case configs.ToolsetRemote:
-			return toolset.Remote(def, w.log)
-		case configs.ToolsetCommand:
-			return toolset.Commands(def, w.cfg.Sandbox.ofToolset(def, w.log)), nil
-		case configs.ToolsetMCP:
-			return mcpclient.Open(def, secret.NewRedactor(def.Secrets...).Logger(w.log))
-		}
-		return nil, fmt.Errorf("there is no kind of toolset %q", def.Kind)
-	}
-}
-
-// newToolsets returns no toolsets for a worker that is being made.
-func newToolsets(w *Worker) *toolsets {
-	return &toolsets{
-		open: setOpener(w), log: w.log, added: make(chan struct{}, 1),
-		changed: func() { pause.Notify(w.agents.changed) },
 	}
 }

@@ -103,7 +103,7 @@ func New(conn *bus.Conn, cfg Config) (*Worker, error) {
 		polling: make(chan struct{}, 1), drainBegun: make(chan struct{}), spare: make(chan *runQueue),
 		queues: map[subjects.Run]*runQueue{},
 	}
-	w.toolsets = newToolsets(w)
+	w.toolsets = &toolsets{w: w, added: make(chan struct{}, 1)}
 	w.late = newLateTimers(w)
 	w.forwarded = make(chan struct{}, 1)
 	return w, nil
