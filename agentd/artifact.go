@@ -34,22 +34,16 @@ func newArtifacts(c *bus.Conn, r subjects.Run) *artifacts {
 	return &artifacts{tree: bus.ArtifactsOf(c, r.Tree), run: r}
 }
 
-// Find implements builtin.Artifacts.
-func (a *artifacts) Find(ctx context.Context, name string) (run.Artifact, error) {
+// Copy implements builtin.Artifacts.
+func (a *artifacts) Copy(ctx context.Context, w io.Writer, name string) (run.Artifact, error) {
 	found, err := a.tree.Find(ctx, name)
-	if errors.Is(err, bus.ErrNoArtifact) {
+	switch {
+	case errors.Is(err, bus.ErrNoArtifact):
 		err = fmt.Errorf("no artifact has the name %q", name)
+	case err == nil:
+		err = a.tree.Copy(ctx, w, found)
 	}
 	return described(found), err
-}
-
-// Copy implements builtin.Artifacts.
-func (a *artifacts) Copy(ctx context.Context, w io.Writer, name string) error {
-	found, err := a.tree.Find(ctx, name)
-	if err != nil {
-		return err
-	}
-	return a.tree.Copy(ctx, w, found)
 }
 
 // Write implements builtin.Artifacts. The same bytes under the same name are no

@@ -15,11 +15,11 @@ import (
 
 // Artifacts are the files of the tree that a call belongs to.
 type Artifacts interface {
-	// Find returns the artifact with a name. Its error is for the model.
-	Find(ctx context.Context, name string) (run.Artifact, error)
-	// Copy writes the bytes of an artifact to w, at least the first 512
-	// together. An error of w ends it, and is returned as it is.
-	Copy(ctx context.Context, w io.Writer, name string) error
+	// Copy writes the bytes of the artifact with a name to w, at least the
+	// first 512 together. An error of w ends it, and is returned as it is,
+	// with the artifact. A name without an artifact is an error for the
+	// model.
+	Copy(ctx context.Context, w io.Writer, name string) (run.Artifact, error)
 	// Write stores an artifact under a name. A name that has other bytes is
 	// an error for the model.
 	Write(ctx context.Context, name string, b []byte) error
@@ -43,12 +43,8 @@ func readArtifact() Tool {
 			if err := errors.Join(run.CheckArtifactName(name), offsetErr, limitErr); err != nil {
 				return "", err
 			}
-			a, err := c.Artifacts.Find(ctx, name)
-			if err != nil {
-				return "", err
-			}
 			l := &lines{what: "artifact", offset: offset, limit: limit, room: c.MaxResult - lineNotes, line: 1}
-			err = c.Artifacts.Copy(ctx, l, name)
+			a, err := c.Artifacts.Copy(ctx, l, name)
 			switch {
 			case errors.Is(err, errBinary):
 				return "", fmt.Errorf("binary artifact: %d bytes of the type %q", a.Size, a.MediaType)

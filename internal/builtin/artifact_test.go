@@ -17,23 +17,20 @@ import (
 // 1,000 bytes.
 type artifactTexts map[string]string
 
-func (s artifactTexts) Find(_ context.Context, name string) (run.Artifact, error) {
+func (s artifactTexts) Copy(_ context.Context, w io.Writer, name string) (run.Artifact, error) {
 	text, ok := s[name]
 	if !ok {
 		return run.Artifact{}, errors.New("no such artifact")
 	}
-	return run.Artifact{Name: name, Size: int64(len(text)), MediaType: "image/png"}, nil
-}
-
-func (s artifactTexts) Copy(_ context.Context, w io.Writer, name string) error {
-	for rest := s[name]; rest != ""; {
-		n := min(len(rest), 1000)
-		if _, err := w.Write([]byte(rest[:n])); err != nil {
-			return err
+	found := run.Artifact{Name: name, Size: int64(len(text)), MediaType: "image/png"}
+	for text != "" {
+		n := min(len(text), 1000)
+		if _, err := w.Write([]byte(text[:n])); err != nil {
+			return found, err
 		}
-		rest = rest[n:]
+		text = text[n:]
 	}
-	return nil
+	return found, nil
 }
 
 func (s artifactTexts) Write(_ context.Context, name string, b []byte) error {
