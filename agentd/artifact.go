@@ -103,19 +103,11 @@ func ownStem(p subjects.Path) string {
 	return "r-" + hex.EncodeToString(sum[:8])
 }
 
-// storeFiles stores the parts of a tool's result that are no text. The name of
-// each artifact begins with the path of the run, so that no other result of the
-// tree has it.
-func (a *artifacts) storeFiles(ctx context.Context, files []toolset.File) ([]run.Artifact, error) {
-	var all []run.Artifact
-	for _, f := range files {
-		stored, err := a.storeNew(ctx, "-"+fileName(f.Name), f.MediaType, f.Bytes)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, stored)
-	}
-	return all, nil
+// storeFile stores a part of a tool's result that is no text. The name of the
+// artifact begins with the path of the run, so that no other result of the tree
+// has it.
+func (a *artifacts) storeFile(ctx context.Context, f toolset.File) (run.Artifact, error) {
+	return a.storeNew(ctx, "-"+fileName(f.Name), f.MediaType, f.Bytes)
 }
 
 // maxFileName bounds the part of an artifact's name that comes from a tool.

@@ -43,17 +43,17 @@ func TestStoreFiles(t *testing.T) {
 		{"r-1-5", strings.Repeat("x", 100), "r-1-5-" + strings.Repeat("x", 30)},
 		{long, "a.png", "r-ac57ca25bd4d1595-a.png"},
 	} {
-		files := []toolset.File{{Name: test.name, MediaType: "image/png", Bytes: []byte("\x89PNG\x00")}}
+		file := toolset.File{Name: test.name, MediaType: "image/png", Bytes: []byte("\x89PNG\x00")}
 		for range 2 {
 			a := newArtifacts(conn, runOf(t, conn, test.path))
-			got, err := a.storeFiles(t.Context(), files)
-			if err != nil || len(got) != 1 || got[0].Name != test.want || got[0].MediaType != "image/png" {
+			got, err := a.storeFile(t.Context(), file)
+			if err != nil || got.Name != test.want || got.MediaType != "image/png" {
 				t.Errorf("%q: got %+v, %v, want %q", test.name, got, err, test.want)
 			}
-			if !slices.Equal(a.kept, got) {
+			if !slices.Equal(a.kept, []run.Artifact{got}) {
 				t.Errorf("%q: the run keeps %+v, want %+v", test.name, a.kept, got)
 			}
-			if err := run.CheckArtifactName(got[0].Name); err != nil {
+			if err := run.CheckArtifactName(got.Name); err != nil {
 				t.Errorf("%q: the artifact's name is refused: %v", test.name, err)
 			}
 		}

@@ -416,12 +416,16 @@ func (t *servedToolset) actionWith(effect run.ToolEffect, call toolset.Call, a *
 		effect: effect, key: call.Key, maxResult: configs.DefaultMaxResult,
 		use: func(ctx context.Context) (string, error) {
 			r, err := toolset.Redacted(t.set, t.def.Secrets).Call(ctx, call)
-			stored, failed := a.storeFiles(ctx, r.Files)
-			for i := range r.Files {
-				if i < len(stored) {
-					r.Text += fmt.Sprintf("\n[%s is the artifact %s]", r.Files[i].Name, stored[i].Name)
+			var failed error // after it, no file is stored
+			for _, f := range r.Files {
+				var stored run.Artifact
+				if failed == nil {
+					stored, failed = a.storeFile(ctx, f)
+				}
+				if failed == nil {
+					r.Text += fmt.Sprintf("\n[%s is the artifact %s]", f.Name, stored.Name)
 				} else {
-					r.Text += fmt.Sprintf("\n[%s could not be stored: %v]", r.Files[i].Name, failed)
+					r.Text += fmt.Sprintf("\n[%s could not be stored: %v]", f.Name, failed)
 				}
 			}
 			return r.Text, err
