@@ -38,7 +38,7 @@ func callChildren(ctx context.Context, x *execution, e run.CallChildren) error {
 		return err
 	}
 	for _, c := range slices.Concat(e.Children, e.Forks) {
-		if child, err := childRun(x.run, e.Turn, c); err == nil {
+		if child, err := x.run.At(c.Call.Agent, x.run.Path.Child(e.Turn, c.Index)); err == nil {
 			x.w.warnUnserved(ctx, child)
 		}
 	}
@@ -53,13 +53,13 @@ func (r *loadedRun) addUnawaited(out *outbox, e run.CallChildren) {
 		out.add(timer(child, 0, r.onPresentClock(c.Deadline)), nil)
 	}
 	for _, c := range e.Posts {
-		to, err := peerRun(r.run, c.Call)
+		to, err := r.run.At(c.Call.Agent, c.Call.To)
 		out.fail(err)
 		mail := run.Mail{From: r.run.Path.String(), Text: c.Call.Task}
 		out.add(mailMessage(to, r.run.Path.MailKey(e.Turn, c.Index), mail))
 	}
 	for _, c := range e.Kills {
-		to, err := peerRun(r.run, c.Call)
+		to, err := r.run.At(c.Call.Agent, c.Call.To)
 		out.fail(err)
 		out.add(cancelMessage(to, run.EndKilled(r.run.Path.String())))
 	}
@@ -89,7 +89,7 @@ func (o *outbox) write(ctx context.Context, w *Worker) error {
 
 // callMessage returns the call of a child, and the child.
 func (r *loadedRun) callMessage(turn int, c run.Child) (m bus.Message, child subjects.Run, err error) {
-	if child, err = childRun(r.run, turn, c); err != nil {
+	if child, err = r.run.At(c.Call.Agent, r.run.Path.Child(turn, c.Index)); err != nil {
 		return m, child, err
 	}
 	call := c.Call
@@ -115,12 +115,6 @@ func (r *loadedRun) callMessage(turn int, c run.Child) (m bus.Message, child sub
 		Dated: r.dated(),
 	}
 	return m, child, err
-}
-
-// childRun returns the run that a call starts.
-func childRun(r subjects.Run, turn int, c run.Child) (subjects.Run, error) {
-	agent, err := subjects.ParseAgent(c.Call.Agent)
-	return r.Space.Run(agent, r.Tree, r.Path.Child(turn, c.Index)), err
 }
 
 // mailMessage returns a message to a run's inbox. Its key follows from the log
@@ -166,7 +160,7 @@ func unlessThere(err error) error {
 func (r *loadedRun) cancelBelow(ctx context.Context, below []run.Fork, end run.End) error {
 	var out outbox
 	for _, c := range below {
-		child, err := childRun(r.run, c.Turn, c.Child)
+		child, err := r.run.At(c.Call.Agent, r.run.Path.Child(c.Turn, c.Index))
 		out.fail(err)
 		out.add(cancelMessage(child, end))
 	}

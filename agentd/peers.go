@@ -12,12 +12,6 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// peerRun returns the run that a call writes to or kills.
-func peerRun(r subjects.Run, c run.Call) (subjects.Run, error) {
-	agent, err := subjects.ParseAgent(c.Agent)
-	return r.Space.Run(agent, r.Tree, c.To), err
-}
-
 // peer looks up another run of a tree, with everything that is stored by now.
 // It returns false if there is none.
 func (w *Worker) peer(ctx context.Context, r subjects.Run, id subjects.Path) (p tool.Peer, ok bool, err error) {

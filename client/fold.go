@@ -161,11 +161,10 @@ func (f *Fold) endChild(e *Event, at subjects.Address, m run.Replied) bool {
 	path := at.Run.Path.Child(at.Turn, at.Index)
 	child := f.runs[path]
 	if child.run.Agent.IsZero() {
-		agent, err := subjects.ParseAgent(m.Outcome.Agent)
-		if err != nil {
+		var err error
+		if child.run, err = at.Run.At(m.Outcome.Agent, path); err != nil {
 			return false
 		}
-		child.run = at.Run.Space.Run(agent, at.Run.Tree, path)
 	}
 	ended := child.state.OutcomeStored
 	e.Kind = ChildEnded

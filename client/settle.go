@@ -228,11 +228,10 @@ func onlyHeldBelow(ctx context.Context, c *Client, r subjects.Run, s run.State) 
 	var of run.State
 	call, _ := s.Outstanding().Then.(run.CallChildren)
 	for _, child := range call.Children {
-		agent, err := subjects.ParseAgent(child.Call.Agent)
+		below, err := r.At(child.Call.Agent, r.Path.Child(call.Turn, child.Index))
 		if err != nil || child.Call.Op != run.OpTool {
 			continue
 		}
-		below := r.Space.Run(agent, r.Tree, r.Path.Child(call.Turn, child.Index))
 		state, err := c.readState(ctx, below)
 		if err != nil {
 			return r, s, err

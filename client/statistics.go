@@ -104,11 +104,10 @@ func ReadStatistics(ctx context.Context, c *Client, since time.Time) (stats Stat
 func (c *Client) counts(ctx context.Context, at subjects.Address, o run.Outcome, m bus.Stored) (bool, error) {
 	of := at.Run
 	if at.Kind == subjects.Reply {
-		agent, err := subjects.ParseAgent(o.Agent)
-		if err != nil {
+		var err error
+		if of, err = of.At(o.Agent, of.Path.Child(at.Turn, at.Index)); err != nil {
 			return !c.conn.Grants.Required(), nil //nolint:nilerr // there is no such run
 		}
-		of = of.Space.Run(agent, of.Tree, of.Path.Child(at.Turn, at.Index))
 	}
 	return c.runs.Counts(ctx, of, m)
 }

@@ -206,6 +206,13 @@ func (r Run) join(kind string, rest ...string) string {
 	return r.Space.of(r.Tree, append(append(all[:0], kind, r.Agent.s, r.Tree.s, r.Path.s), rest...)...)
 }
 
+// At is the run of an agent at a path of the same tree. The error says why the
+// name is none of an agent.
+func (r Run) At(agent string, p Path) (Run, error) {
+	a, err := ParseAgent(agent)
+	return Run{r.Space, a, r.Tree, p}, err
+}
+
 // Partition is the partition of the run's tree.
 func (r Run) Partition() int { return r.Space.PartitionOf(r.Tree) }
 

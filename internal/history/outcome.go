@@ -57,11 +57,10 @@ func (r Reader) repliesTo(
 	if !called {
 		call.Agent = e.Outcome.Agent
 	}
-	agent, err := subjects.ParseAgent(call.Agent)
+	child, err := by.At(call.Agent, by.Path.Child(e.Turn, e.Index))
 	if err != nil {
 		return false, nil //nolint:nilerr // there is no such run
 	}
-	child := by.Space.Run(agent, by.Tree, by.Path.Child(e.Turn, e.Index))
 	counts, err := r.Counts(ctx, child, m)
 	return counts && (called || s.OutcomeStored), err
 }
