@@ -108,7 +108,7 @@ func (r *loadedRun) continuedConversation(ctx context.Context) (*conversation, e
 		c.messages = tool.Inherited(c.run.state, c.run.run.Path, r.run.Path, c.messages)
 		return c, nil
 	case in.Copy != nil:
-		source, err := in.Copy.Run(r.run.Space)
+		source, err := r.run.Space.ParseRun(in.Copy.Agent, in.Copy.Tree, in.Copy.Path)
 		// The copy knows the other run up to the sequence of its own
 		// call. That works within one stream.
 		if err == nil && source.Partition() != r.run.Partition() {

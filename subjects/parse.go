@@ -190,6 +190,10 @@ func (s Space) below(subject, kind string, n int) (tok []string, p int, ok bool)
 	return tok, p, ok && of && len(tok) == n && (p >= 0) == (s.parts > 0)
 }
 
+// ParseRun parses the tokens of the address of a run. The error says which one
+// is malformed.
+func (s Space) ParseRun(agent, tree, path string) (Run, error) { return s.parseRun(agent, tree, path, -1) }
+
 // parseRun parses the address of a run. Its tree must be in the partition,
 // unless that is -1.
 func (s Space) parseRun(agent, tree, path string, part int) (Run, error) {

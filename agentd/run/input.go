@@ -50,7 +50,8 @@ type Forked struct {
 }
 
 // Copy names a run of any tree, for a root that continues its conversation. The
-// tokens are text until Run parses them: a call may come from any client.
+// tokens are text until subjects.Space.ParseRun parses them: a call may come
+// from any client.
 type Copy struct {
 	Agent string `json:"agent"`
 	Tree  string `json:"tree"`
@@ -62,21 +63,6 @@ type Copy struct {
 // CopyOf returns the Copy of a run up to a turn.
 func CopyOf(r subjects.Run, turn int) *Copy {
 	return &Copy{Agent: r.Agent.String(), Tree: r.Tree.String(), Path: r.Path.String(), Turn: turn}
-}
-
-// Run returns the address of the copied run in a space. The error says which
-// token is malformed.
-func (c Copy) Run(space subjects.Space) (r subjects.Run, _ error) {
-	agent, err := subjects.ParseAgent(c.Agent)
-	if err != nil {
-		return r, err
-	}
-	tree, err := subjects.ParseTree(c.Tree)
-	if err != nil {
-		return r, err
-	}
-	path, err := subjects.ParsePath(c.Path)
-	return space.Run(agent, tree, path), err
 }
 
 // Spawned has the settings that a spawned run gets from its parent.
