@@ -104,14 +104,17 @@ func (ts Turns) forked(path subjects.Path) bool {
 
 // forkTotals sums the totals of the forks that have not ended, from their last
 // idle notices.
-func (s State) forkTotals() Totals {
-	var sum Totals
+func (s State) forkTotals() (sum Totals) {
 	forks := s.Turns.Forks()
 	if len(forks) == 0 {
 		return sum
 	}
+	received := slices.Clone(s.Inbox)
+	for _, t := range s.Turns {
+		received = append(received, slices.Concat(t.Took...)...)
+	}
 	last := map[string]Mail{} // by its sender
-	for _, m := range s.received() {
+	for _, m := range received {
 		if m.Subtree != nil && m.Seq >= last[m.From].Seq {
 			last[m.From] = m
 		}
@@ -122,17 +125,6 @@ func (s State) forkTotals() Totals {
 		}
 	}
 	return sum
-}
-
-// received lists the mail that the run has received, taken or not.
-func (s State) received() []Mail {
-	all := slices.Clone(s.Inbox)
-	for _, t := range s.Turns {
-		for _, took := range t.Took {
-			all = append(all, took...)
-		}
-	}
-	return all
 }
 
 // lastSentTo returns the sequence of the message by which the last turn that
