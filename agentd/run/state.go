@@ -594,13 +594,13 @@ func (s State) replied(e Replied) State {
 	if s.Phase != Awaiting || e.Turn != len(s.Turns) {
 		return s
 	}
-	if c, reviewing := s.review(); reviewing {
-		if e.Index == c.Index {
+	t := s.Turns.last()
+	if t.stage == underReview {
+		if e.Index == len(t.Entry.Calls) {
 			return s.reviewed(e.Meta, e.Outcome)
 		}
 		return s
 	}
-	t := s.Turns.last()
 	if e.Index < 0 || e.Index >= len(t.Outcomes) || t.Outcomes[e.Index] != nil ||
 		!t.Entry.Calls[e.Index].HasReply() || !t.isDue(e.Index) {
 		return s
@@ -628,7 +628,7 @@ func (s State) timedOut(e TimedOut) State {
 		// the turn was held.
 		return s
 	}
-	if _, reviewing := s.review(); reviewing || s.Phase == Held {
+	if s.Phase == Held || s.Turns.last().stage == underReview {
 		return s.noAnswerInTime(e)
 	}
 	s = s.collectMail(e.Seq, true)

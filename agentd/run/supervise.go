@@ -157,16 +157,6 @@ const (
 	withheld                 // its calls take no effect
 )
 
-// review returns the call of the supervisor that the last turn waits for. It
-// returns false if the turn waits for none.
-func (s State) review() (Child, bool) {
-	if len(s.Turns) == 0 || s.Phase != Awaiting || s.Turns.last().stage != underReview {
-		return Child{}, false
-	}
-	e := s.Turns.last().Entry
-	return Child{len(e.Calls), *e.Review, e.Review.Deadline}, true
-}
-
 // reviewed folds the outcome of the supervisor.
 func (s State) reviewed(m Meta, o Outcome) State {
 	s = s.edit(func(t *Turn) { t.Verdict = &o })
