@@ -51,24 +51,18 @@ func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
 		o, malformed := outcomeOf(body)
 		return OutcomeStored{Meta: m, Outcome: o, Malformed: malformed}, nil
 	case subjects.Mail:
-		mail, err := DecodeMail(body)
-		if err != nil {
-			return nil, nil //nolint:nilerr // a message that says nothing is ignored
+		if mail, err := DecodeMail(body); err == nil {
+			mail.Seq, mail.Key, mail.Sender = m.Seq, at.Key.String(), m.Sender
+			return Mailed{m, mail}, nil
 		}
-		mail.Seq, mail.Key, mail.Sender = m.Seq, at.Key.String(), m.Sender
-		return Mailed{m, mail}, nil
 	case subjects.Approve:
-		a, err := DecodeApproval(body)
-		if err != nil {
-			return nil, nil //nolint:nilerr // the same
+		if a, err := DecodeApproval(body); err == nil {
+			return Approved{m, a}, nil
 		}
-		return Approved{m, a}, nil
 	case subjects.Settle:
-		d, err := DecodeSettlement(body)
-		if err != nil {
-			return nil, nil //nolint:nilerr // the same
+		if d, err := DecodeSettlement(body); err == nil {
+			return Settled{m, d}, nil
 		}
-		return Settled{m, d}, nil
 	case subjects.Interrupt:
 		return Interrupted{m}, nil
 	case subjects.Returned:
@@ -78,13 +72,12 @@ func Decode(at subjects.Address, m Meta, body []byte) (Event, error) {
 	case subjects.Cancel:
 		return Cancelled{m, endOf(body)}, nil
 	case subjects.CancelBy:
-		if at.By.IsZero() {
-			return nil, nil
+		if !at.By.IsZero() {
+			return CancelSent{m, endOf(body)}, nil
 		}
-		return CancelSent{m, endOf(body)}, nil
 	case subjects.Submission, subjects.Due, subjects.Other, subjects.Progress:
 	}
-	return nil, nil
+	return nil, nil // a message that says nothing is ignored
 }
 
 // decodeCall reads the call of a run. Its subject says whether that is a tool
