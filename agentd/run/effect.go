@@ -209,9 +209,6 @@ func (s State) owedWhileAwaiting() Owed {
 // and the notice that the run was idle. A worker may have carried them out
 // before the run became ready, or may have died before it did.
 func (s State) sideEffects() []Effect {
-	if len(s.Turns) == 0 {
-		return nil
-	}
 	effects := append(s.unawaitedEffect(), s.stopForks()...)
 	if s.LastTurnIdle() {
 		effects = append(effects, NotifyIdle{len(s.Turns), s.Turns.last().ReadTo()})
@@ -231,20 +228,17 @@ func (s State) stopForks() []Effect {
 // unawaitedEffect returns the calls of the last turn that the run does not wait
 // for, as one effect. It returns nil if there are none.
 func (s State) unawaitedEffect() []Effect {
-	if len(s.Turns) == 0 {
-		return nil
-	}
 	if e := s.Turns.unawaitedCalls(); len(e.Forks)+len(e.Posts)+len(e.Kills) > 0 {
 		return []Effect{e}
 	}
 	return nil
 }
 
-// unawaitedCalls collects the calls of the last turn that the run does not wait
-// for.
+// unawaitedCalls collects the calls of the last turn, if there is one, that the
+// run does not wait for.
 func (ts Turns) unawaitedCalls() CallChildren {
 	e := CallChildren{Turn: len(ts)}
-	if ts.last().stage != carriedOut {
+	if len(ts) == 0 || ts.last().stage != carriedOut {
 		return e
 	}
 	for i, c := range ts.last().Entry.Calls {
