@@ -176,8 +176,14 @@ func (s State) Outstanding() Owed {
 	case Failed:
 		switch {
 		case s.OutcomeStored:
-		case s.needsLog():
-			return Owed{append(s.cancelBelow(), cancelTask(s.Task)...), LogEnd{s.End}}
+		case s.cancelled && !s.endLogged:
+			// Another worker may be asking the model at this moment.
+			// The log entry fences its answer.
+			below := s.cancelBelow()
+			if s.Task != nil {
+				below = append(below, CancelTask{s.Task.ID})
+			}
+			return Owed{below, LogEnd{s.End}}
 		case s.endLogged: // the runs below were cancelled before
 			return Owed{nil, PublishFailure{s.End}}
 		default:
@@ -272,8 +278,3 @@ func (s State) cancelBelow() []Effect {
 	}
 	return []Effect{CancelBelow{below, s.endBelow()}}
 }
-
-// needsLog reports whether the end has to be on the log before the outcome is
-// published. An end from outside has to: another worker may be asking the model
-// at this moment, and the log entry fences its answer.
-func (s State) needsLog() bool { return s.cancelled && !s.endLogged }

@@ -37,11 +37,6 @@ type FilledForm struct {
 	Answers map[string]json.RawMessage
 }
 
-// fill returns a form with the answers of a settlement.
-func (f Form) fill(s Settlement) *FilledForm {
-	return &FilledForm{Form: f, Declined: s.As == SettleDecline, Answers: s.Answers}
-}
-
 // String returns the first question, and the number of questions if there are
 // more.
 func (f Form) String() string {

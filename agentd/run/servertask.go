@@ -58,14 +58,6 @@ func (t AwaitedTask) answered(f *FilledForm) *AwaitedTask {
 	return &t
 }
 
-// cancelTask returns the effect that ends a task, none without a task.
-func cancelTask(t *AwaitedTask) []Effect {
-	if t == nil {
-		return nil
-	}
-	return []Effect{CancelTask{t.ID}}
-}
-
 // awaitTask folds the entry by which a tool run waits for a task. The attempt
 // stays: it says that the effect may happen once. Another entry says that the
 // server has a person's answers.

@@ -138,7 +138,7 @@ func settled(s State, e Settled) State {
 	case SettleFail:
 		s.Phase, s.End = Failed, End{Kind: KindUnknown, Text: textSettledAsFailed(s.Hold.Why, e.Text)}
 	case SettleAnswer, SettleDecline:
-		filled := s.Hold.Form.fill(e.Settlement)
+		filled := &FilledForm{Form: *s.Hold.Form, Declined: e.As == SettleDecline, Answers: e.Answers}
 		if s.Task == nil {
 			s.Phase, s.Filled = Ready, filled
 		} else {
