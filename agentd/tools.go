@@ -125,7 +125,8 @@ func toolsFor(ctx context.Context, w *Worker, def configs.Agent) (toolOffer, err
 			return o, err
 		}
 	}
-	return o, o.addServers()
+	err := o.addServers() // before o is read
+	return o, err
 }
 
 // addNamed adds the tools that an entry of the agent's key tools names.
