@@ -311,7 +311,9 @@ func (r timerRemoval) end(ctx context.Context, stored bool) {
 		if stored {
 			t.acknowledge(ctx, w)
 		} else {
-			r.late.putOff(t)
+			// A copy: t itself would stay at its old place in the
+			// queue, with the later time, and hold up the others.
+			r.late.putOff(new(*t))
 		}
 	}
 	if !stored {
