@@ -89,9 +89,9 @@ func (x *execution) logInterrupt(ctx context.Context) (result, error) {
 // deadline, the run ends with the wait. A run without its own timer gets one
 // for that.
 func (r *loadedRun) holdTurn(ctx context.Context, e run.HoldTurn) error {
-	e.Timer = r.onPresentClock(e.Timer)
-	ms := []bus.Message{heldTimer(r.run, e)}
-	if !r.hasOwnTimer() && !e.Timer.Before(r.deadline()) {
+	until := r.onPresentClock(e.Timer)
+	ms := []bus.Message{heldTimer(r.run, until, run.HeldTurn{Turn: e.Turn, Why: e.Why})}
+	if !r.hasOwnTimer() && !until.Before(r.deadline()) {
 		ms = append(ms, timer(r.run, 0, r.deadline()))
 	}
 	return r.w.writeAll(ctx, ms)

@@ -40,20 +40,11 @@ func timer(r subjects.Run, turn int, at time.Time) bus.Message {
 }
 
 // heldTimer returns the schedule that ends the wait for a person. Its body says
-// why the turn is held, for clients that list held turns.
-func heldTimer(r subjects.Run, e run.HoldTurn) bus.Message {
-	m := timer(r, e.Turn, e.Timer)
-	// A number and a string always have a JSON form.
-	m.Body, _ = json.Marshal(run.HeldTurn{Turn: e.Turn, Why: e.Why})
-	return m
-}
-
-// heldToolTimer returns the schedule that ends the wait for a person of a tool
-// run. Its body names the tool, for clients that list held tool runs.
-func heldToolTimer(r subjects.Run, tool string, until time.Time, why string) bus.Message {
-	m := timer(r, 0, until)
-	// Strings always have a JSON form.
-	m.Body, _ = json.Marshal(run.HeldTurn{Tool: tool, Why: why})
+// what is held and why, for clients that list held turns and tool runs.
+func heldTimer(r subjects.Run, until time.Time, held run.HeldTurn) bus.Message {
+	m := timer(r, held.Turn, until)
+	// A number and strings always have a JSON form.
+	m.Body, _ = json.Marshal(held)
 	return m
 }
 
@@ -77,7 +68,7 @@ func firingOf(x *execution) (firing, bool) {
 	turn := x.state.Turns[n-1]
 	at := x.onPresentClock(turn.Entry.Timer)
 	if x.state.Phase == run.Held {
-		return firing{x, heldTimer(x.run, run.HoldTurn{Turn: n, Timer: at, Why: turn.Why})}, true
+		return firing{x, heldTimer(x.run, at, run.HeldTurn{Turn: n, Why: turn.Why})}, true
 	}
 	return firing{x, timer(x.run, n, at)}, x.state.Phase == run.Awaiting
 }
@@ -86,8 +77,8 @@ func firingOf(x *execution) (firing, bool) {
 // waits for a person that is the end of the wait.
 func ownTimer(x *execution) bus.Message {
 	if h := x.state.Hold; h != nil {
-		until := x.onPresentClock(h.Until)
-		return heldToolTimer(x.run, x.state.Input.Tool.Name, until, h.Why)
+		held := run.HeldTurn{Tool: x.state.Input.Tool.Name, Why: h.Why}
+		return heldTimer(x.run, x.onPresentClock(h.Until), held)
 	}
 	return timer(x.run, 0, x.deadline())
 }
