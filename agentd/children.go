@@ -155,26 +155,18 @@ func unlessThere(err error) error {
 	return err
 }
 
-// cancelBelow writes the cancel messages of children and forks. It does not
-// wait for their ends.
-func (r *loadedRun) cancelBelow(ctx context.Context, below []run.Fork, end run.End) error {
+// stopBelow writes the cancel messages of the children and forks of a run that
+// was interrupted, or has ended. It does not wait for their ends. If the run
+// does, a timer bounds the wait.
+func (r *loadedRun) stopBelow(ctx context.Context, e run.StopBelow) error {
 	var out outbox
-	for _, c := range below {
+	for _, c := range e.Below {
 		child, err := r.run.At(c.Call.Agent, r.run.Path.Child(c.Turn, c.Index))
 		out.fail(err)
-		out.add(cancelMessage(child, end))
+		out.add(cancelMessage(child, e.End))
 	}
-	return out.write(ctx, r.w)
-}
-
-// stopBelow cancels the children and forks of an interrupted run, and bounds
-// the wait for the children.
-func (r *loadedRun) stopBelow(ctx context.Context, e run.StopBelow) error {
-	if err := r.cancelBelow(ctx, e.Below, e.End); err != nil {
+	if err := out.write(ctx, r.w); err != nil || e.Timer.IsZero() {
 		return err
-	}
-	if e.Timer.IsZero() {
-		return nil
 	}
 	return r.w.writeAll(ctx, []bus.Message{timer(r.run, e.Turn, r.onPresentClock(e.Timer))})
 }

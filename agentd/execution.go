@@ -273,7 +273,7 @@ func (x *execution) carryOut(ctx context.Context, e run.Effect) (result, error) 
 	case run.CallChildren:
 		return finished, callChildren(ctx, x, e)
 	case run.CancelBelow:
-		return finished, x.cancelBelow(ctx, e.Below, e.End)
+		return finished, x.stopBelow(ctx, run.StopBelow{Below: e.Below, End: e.End})
 	case run.StopBelow:
 		return finished, x.stopBelow(ctx, e)
 	case run.LogInterrupt:
