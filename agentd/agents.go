@@ -246,20 +246,12 @@ func (w *Worker) serveAgents(ctx, work context.Context) {
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	stops := map[source]context.CancelFunc{}
-	defer func() {
-		for _, stop := range stops {
-			stop()
-		}
-	}()
 	logged := map[subjects.Agent]configs.Agent{}
 	var agents map[subjects.Agent]bool
 	var activations context.CancelFunc
 	for {
 		select {
 		case <-ctx.Done():
-			if activations != nil {
-				activations()
-			}
 			return
 		case <-w.activity.changed:
 		case <-w.agents.changed:
