@@ -85,7 +85,7 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (late bool, _ err
 	if refusal != nil {
 		return false, w.refuseSubmission(ctx, r, *refusal)
 	}
-	timeout := rootTimeout(w, cmp.Or(asked, c.timeout()))
+	timeout := min(cmp.Or(asked, c.timeout(), w.cfg.Timeout), w.cfg.Timeout) // the worker's own is the longest
 	if age := w.conn.MaxAge(); age > 0 && age < bus.AgeFor(timeout) {
 		right := (age - age/5).Truncate(time.Second).Seconds()
 		return false, w.refuseSubmission(ctx, r, run.Failure(run.KindError, keptTooShort, timeout, age, right))
@@ -168,12 +168,6 @@ func awaitRoom(ctx context.Context, w *Worker) error {
 		}
 	}
 	return nil
-}
-
-// rootTimeout returns the time of a tree, with the time that its submission or
-// its agent names, 0 for none. The worker's own time is the longest.
-func rootTimeout(w *Worker, named time.Duration) time.Duration {
-	return min(cmp.Or(named, w.cfg.Timeout), w.cfg.Timeout)
 }
 
 // rootDeadline returns the deadline of a root. Now is the present time of the
