@@ -54,11 +54,6 @@ func sharedConsumers(s subjects.Space, partition int) []bus.ConsumerConfig {
 	}
 }
 
-// serveShared takes the messages of a consumer that every worker serves.
-func (w *Worker) serveShared(ctx, work context.Context, c bus.ConsumerConfig) {
-	w.pullInbound(ctx, work, activeAgents{w}.opens(c), sharedPerRequest, func() {})
-}
-
 // submissionConsumer is the consumer of tasks from outside.
 func submissionConsumer(s subjects.Space) bus.ConsumerConfig {
 	return bus.ConsumerConfig{

@@ -203,7 +203,7 @@ func (w *Worker) work(ctx, work context.Context, abort context.CancelCauseFunc) 
 	pulls.Go(func() { w.serveSubmissions(pulling, work) })
 	for partition := range w.conn.Space().Partitions() {
 		for _, c := range sharedConsumers(w.conn.Space(), partition) {
-			pulls.Go(func() { w.serveShared(pulling, work, c) })
+			pulls.Go(func() { w.pullInbound(pulling, work, activeAgents{w}.opens(c), sharedPerRequest, func() {}) })
 		}
 	}
 	pulls.Go(func() { w.serveAgents(pulling, work) })
