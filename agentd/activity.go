@@ -450,14 +450,14 @@ func (w activeAgents) serveActivations(ctx, work context.Context, partition int)
 func (w activeAgents) activation(ctx, work context.Context, d *bus.Delivery) {
 	at, err := w.conn.Space().Parse(d.Subject)
 	if err != nil {
-		w.ackActivation(work, d) // the source's own consumer drops it
+		ack(work, w.Worker, d) // the source's own consumer drops it
 		return
 	}
 	s := source{at.Run.Agent, at.Run.Partition()}
 	certain, first := w.activity.take(s, d, time.Now())
 	switch {
 	case certain:
-		w.ackActivation(work, d)
+		ack(work, w.Worker, d)
 	case first:
 		select {
 		case w.activating <- struct{}{}:
@@ -470,12 +470,6 @@ func (w activeAgents) activation(ctx, work context.Context, d *bus.Delivery) {
 			defer func() { <-w.activating }()
 			w.activateWaiting(work, s)
 		})
-	}
-}
-
-func (w activeAgents) ackActivation(ctx context.Context, d *bus.Delivery) {
-	if err := d.Ack(); err != nil {
-		w.log.DebugContext(ctx, "acknowledgement failed", slog.String(keySubject, d.Subject), slog.Any(keyError, err))
 	}
 }
 
@@ -500,7 +494,7 @@ func (w activeAgents) activateWaiting(ctx context.Context, s source) {
 		}
 		for _, d := range batch {
 			if err == nil {
-				w.ackActivation(ctx, d)
+				ack(ctx, w.Worker, d)
 			} else {
 				w.giveBack(ctx, d, busRetryDelay)
 			}

@@ -238,8 +238,13 @@ func countOutcomes(batch []*trigger) (n int) {
 // acknowledge releases and acknowledges a trigger.
 func (w *Worker) acknowledge(ctx context.Context, t *trigger) {
 	w.release(t)
-	if err := t.Ack(); err != nil {
-		w.log.DebugContext(ctx, "acknowledgement failed", slog.String(keySubject, t.Subject), slog.Any(keyError, err))
+	ack(ctx, w, t.Delivery)
+}
+
+// ack acknowledges a delivery. Without the acknowledgement it comes again.
+func ack(ctx context.Context, w *Worker, d *bus.Delivery) {
+	if err := d.Ack(); err != nil {
+		w.log.DebugContext(ctx, "acknowledgement failed", slog.String(keySubject, d.Subject), slog.Any(keyError, err))
 	}
 }
 

@@ -264,10 +264,7 @@ func (t *lateTimer) acknowledge(ctx context.Context, w *Worker) {
 	if t.entry == 0 {
 		pause.Notify(w.forwarded)
 	}
-	if err := t.delivery.Ack(); err != nil {
-		w.log.DebugContext(ctx, "acknowledgement failed",
-			slog.String(keySubject, t.delivery.Subject), slog.Any(keyError, err))
-	}
+	ack(ctx, w, t.delivery)
 }
 
 // timerRemoval removes the timers that a write makes needless. Before the
