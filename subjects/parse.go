@@ -192,7 +192,9 @@ func (s Space) below(subject, kind string, n int) (tok []string, p int, ok bool)
 
 // ParseRun parses the tokens of the address of a run. The error says which one
 // is malformed.
-func (s Space) ParseRun(agent, tree, path string) (Run, error) { return s.parseRun(agent, tree, path, -1) }
+func (s Space) ParseRun(agent, tree, path string) (Run, error) {
+	return s.parseRun(agent, tree, path, -1)
+}
 
 // parseRun parses the address of a run. Its tree must be in the partition,
 // unless that is -1.
