@@ -74,8 +74,9 @@ func psCommand() *cobra.Command {
 		}
 		flags := cmd.Flags()
 		flags.StringVar(&o.agent, "agent", "", "only trees of which the root is this agent")
+		statuses := strings.Join(cli.StatusNames(), ", ")
 		flags.StringSliceVar(&o.statuses, "status", nil,
-			"only trees with one of these statuses: "+strings.Join(cli.StatusNames(), ", ")+"; with commas between them")
+			"only trees with one of these statuses: "+statuses+"; with commas between them")
 		flags.Var(&o.since, "since", "only trees that began in this time: seconds, or a duration like 1h")
 		flags.BoolVarP(&o.all, "all", "a", false, "trees that have ended too")
 		flags.IntVarP(&o.n, "number", "n", client.DefaultTrees, "largest number of trees")

@@ -48,7 +48,9 @@ var treeColumns = []treeColumn{
 	{"TURNS", true, func(t client.TreeInfo, _ Display) string { return strconv.Itoa(t.Turns) }},
 	{"TOKENS", false, func(t client.TreeInfo, _ Display) string { return Count(tokens(t.Usage)) }},
 	{costTitle, false, func(t client.TreeInfo, d Display) string { return treeCost(t, d).Amount() }},
-	{"TASK", true, func(t client.TreeInfo, _ Display) string { return ansi.Truncate(firstWords(t.Task), listedTask, "…") }},
+	{"TASK", true, func(t client.TreeInfo, _ Display) string {
+		return ansi.Truncate(firstWords(t.Task), listedTask, "…")
+	}},
 	{"WAITS FOR", false, func(t client.TreeInfo, d Display) string {
 		return cmp.Or(WaitsFor(t, d.Now), firstWords(t.Outcome.Error))
 	}},
