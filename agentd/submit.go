@@ -85,7 +85,8 @@ func (w *Worker) forward(ctx context.Context, d *bus.Delivery) (late bool, _ err
 	if refusal != nil {
 		return false, w.refuseSubmission(ctx, r, *refusal)
 	}
-	timeout := min(cmp.Or(asked, c.timeout(), w.cfg.Timeout), w.cfg.Timeout) // the worker's own is the longest
+	// The worker's own time is the longest.
+	timeout := min(cmp.Or(asked, c.timeout(), w.cfg.Timeout), w.cfg.Timeout)
 	if age := w.conn.MaxAge(); age > 0 && age < bus.AgeFor(timeout) {
 		right := (age - age/5).Truncate(time.Second).Seconds()
 		return false, w.refuseSubmission(ctx, r, run.Failure(run.KindError, keptTooShort, timeout, age, right))

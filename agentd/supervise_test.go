@@ -411,8 +411,8 @@ func TestInterrupt(t *testing.T) {
 
 // TestInterruptEndsCallsHeldBack: a person interrupts a run with two calls, of
 // which the second one waits for the first one, since its tool writes. The
-// second call ends with the interrupt. No message is stored for its run, and the
-// wait does not last until the timer.
+// second call ends with the interrupt. No message is stored for its run, and
+// the wait does not last until the timer.
 func TestInterruptEndsCallsHeldBack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

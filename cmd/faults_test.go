@@ -23,9 +23,10 @@ const testTimeout = 7 * time.Minute
 
 // TestFaultsAreFound runs the tests that have to find faults: first without a
 // fault, when each must pass, and then with each fault, when each must fail.
-// Most of the time goes into compiling and linking, on one processor. So several
-// faults are planted at a time, each in a copy of its own: as many as -parallel
-// says, by default one for each processor. The tests without a fault run alone.
+// Most of the time goes into compiling and linking, on one processor. So
+// several faults are planted at a time, each in a copy of its own: as many as
+// -parallel says, by default one for each processor. The tests without a fault
+// run alone.
 func TestFaultsAreFound(t *testing.T) {
 	if !*findFaults {
 		t.Skip("it takes minutes: make faults")
@@ -75,8 +76,8 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 }
 
-// build compiles the tests of a package. The binary has no tables for debuggers,
-// which saves a fifth of the time.
+// build compiles the tests of a package. The binary has no tables for
+// debuggers, which saves a fifth of the time.
 func (f find) build(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
 	file := filepath.Join(dir, filepath.Base(f.pkg)+".test")

@@ -170,6 +170,7 @@ func (o *options) check() error {
 	if err := cmp.Or(o.http.Check(), o.monitor.check()); err != nil {
 		return err
 	}
-	_, err := cli.AllAgents(o.worker.Agents) // errors of single files are no error here
+	// The errors of single files are no error here.
+	_, err := cli.AllAgents(o.worker.Agents)
 	return err
 }

@@ -23,8 +23,8 @@ func resolveURL(base, path string) (target, shown string, err error) {
 	return target, u.String(), nil
 }
 
-// redactURL removes possible secrets from a malformed URL: all before the last @
-// but the scheme, and a query.
+// redactURL removes possible secrets from a malformed URL: all before the last
+// @ but the scheme, and a query.
 func redactURL(base string) string {
 	const limit = 100
 	scheme, rest := "", base
