@@ -77,8 +77,9 @@ func (c *Consumer) Open(ahead func() int) (*Feed, error) {
 
 // Next waits for a delivery, also while the server is away. Conn.KeepLeases
 // renews the lease until the delivery is acknowledged or given back. Next
-// returns nil when ahead is 0 and no requested message can come any more. When
-// ctx ends the feed stays usable: a later call returns the requested messages.
+// returns nil when ahead is 0, no message has come, and no requested one can
+// come any more. When ctx ends the feed stays usable: a later call returns the
+// requested messages.
 func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 	for {
 		if ctx.Err() != nil {
@@ -86,7 +87,7 @@ func (f *Feed) Next(ctx context.Context) (*Delivery, error) {
 		}
 		f.forget()
 		n := f.ahead()
-		if n == 0 && f.open == 0 {
+		if n == 0 && f.open == 0 && !f.HasCome() {
 			return nil, nil
 		}
 		if err := f.ask(n); errors.Is(err, nats.ErrReconnectBufExceeded) {

@@ -113,6 +113,31 @@ func TestRefusedRequest(t *testing.T) {
 	}
 }
 
+// TestNextReturnsWhatHasCome: a message came, and its request has ended since.
+// Next returns the message though it may request none. Without it, a worker
+// whose slots are taken would look for the message again and again.
+func TestNextReturnsWhatHasCome(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		f, call := feedT(t, DefaultAckWait, func() int { return 0 })
+		if err := f.ask(1); err != nil {
+			t.Fatal(err)
+		}
+		call("T1")
+		time.Sleep(PullExpiry + PullExpiry/2)
+		if f.Expects() || !f.HasCome() {
+			t.Fatal("the request has not ended, or has brought no message")
+		}
+		if d, err := f.Next(t.Context()); err != nil || d == nil {
+			t.Errorf("got %v, %v; want the delivery", d, err)
+		}
+		if d, err := f.Next(t.Context()); err != nil || d != nil {
+			t.Errorf("got %v, %v; want no other delivery", d, err)
+		}
+	})
+}
+
 // TestFeedDropsStaleDelivery: a process that was stopped for longer than a
 // lease drops the delivery that it finds. The server delivers the message
 // again.
