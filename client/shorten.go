@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 // have.
 type AmbiguousError struct {
 	Prefix string
-	// Trees are candidates, at most 10 of them.
+	// Trees are candidates, at most 10 of them, sorted by id.
 	Trees []TreeName
 }
 
@@ -78,6 +79,7 @@ func (c *Client) Resolve(ctx context.Context, id subjects.Tree, made bool) (subj
 	case 1:
 		return found[0].Tree, nil
 	}
+	slices.SortFunc(found, func(a, b TreeName) int { return cmp.Compare(a.Tree.String(), b.Tree.String()) })
 	return id, &AmbiguousError{short, found}
 }
 
