@@ -197,6 +197,24 @@ func (s *screen) matches(pattern string) {
 	}
 }
 
+// lists waits until a turn of a tree is listed as held. Its worker stores that a
+// moment after the turn.
+func (s *screen) lists(tree string) {
+	s.t.Helper()
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		turns, err := s.HeldTurns(s.t.Context(), client.TreeID(tree))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if len(turns) > 0 {
+			return
+		}
+		if time.Since(began) > patience {
+			s.t.Fatalf("no held turn of %s is listed", tree)
+		}
+	}
+}
+
 // fits fails unless the view is as large as the terminal.
 func (s *screen) fits() {
 	s.t.Helper()
@@ -331,6 +349,7 @@ func TestDecide(t *testing.T) {
 	s := newScreen(t)
 	s.submit("guarded", "h1")
 	s.shows("is held for a person")
+	s.lists("h1")
 	s.press("a")
 	s.shows("its supervisor: who pays?")
 	s.press("x")
@@ -361,6 +380,7 @@ func TestDecide(t *testing.T) {
 	}
 	s.submit("guarded", "h2")
 	s.matches("h2 +guarded +held") // and not h1, as an earlier look has it
+	s.lists("h2")
 	s.press("enter", "a", "y")
 	s.shows("turn 1 of r of tree h2 is approved")
 	if o, err := s.Wait(t.Context(), client.TreeID("h2")); err != nil || o.Result != "done" {
