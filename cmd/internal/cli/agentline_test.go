@@ -3,25 +3,13 @@ package cli
 import (
 	"testing"
 
-	"github.com/axebus/axe/bus"
+	"github.com/axebus/axe/internal/testbus"
 )
 
 // TestCardsOfWorkers: a card counts only under the name of its key, as for
 // FindCard and for workers.
 func TestCardsOfWorkers(t *testing.T) {
-	server, err := bus.Serve(bus.ServerConfig{StoreDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
-	conn, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{Server: server}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	if err := conn.Provision(t.Context(), bus.Provision{}); err != nil {
-		t.Fatal(err)
-	}
+	conn := testbus.Open(t)
 	dir, err := conn.Directory(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -197,8 +197,8 @@ func (s *screen) matches(pattern string) {
 	}
 }
 
-// lists waits until a turn of a tree is listed as held. Its worker stores that a
-// moment after the turn.
+// lists waits until a turn of a tree is listed as held. Its worker stores that
+// a moment after the turn.
 func (s *screen) lists(tree string) {
 	s.t.Helper()
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
