@@ -128,10 +128,11 @@ func (f *Feed) Expects() bool { return f.open > 0 && time.Now().Before(f.expires
 // HasCome reports whether a message is here that Next has not returned.
 func (f *Feed) HasCome() bool { return len(f.msgs) > 0 }
 
-// Drain returns a message that is still on its way after the last Next. It
-// returns nil when no message can come any more.
+// Drain returns a message that has come, or is still on its way, after the last
+// Next. It returns nil when no message can come any more.
 func (f *Feed) Drain(ctx context.Context) *Delivery {
-	for f.open > 0 && time.Now().Before(f.expires) && ctx.Err() == nil {
+	f.forget()
+	for (f.HasCome() || f.Expects()) && ctx.Err() == nil {
 		if d, err := f.receive(ctx); d != nil || err != nil {
 			return d
 		}

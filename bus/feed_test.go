@@ -138,6 +138,56 @@ func TestNextReturnsWhatHasCome(t *testing.T) {
 	})
 }
 
+// TestDrainReturnsWhatHasCome: a message came, and its request has ended since.
+// A worker that drains gets it and gives it back. Without that, the message
+// would wait until its lease is over.
+func TestDrainReturnsWhatHasCome(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		f, call := feedT(t, DefaultAckWait, one)
+		if err := f.ask(1); err != nil {
+			t.Fatal(err)
+		}
+		call("T1")
+		time.Sleep(PullExpiry + PullExpiry/2)
+		if f.Expects() || !f.HasCome() {
+			t.Fatal("the request has not ended, or has brought no message")
+		}
+		if d := f.Drain(t.Context()); d == nil {
+			t.Error("got nothing, want the delivery")
+		}
+		if d := f.Drain(t.Context()); d != nil {
+			t.Errorf("got %v, want no other delivery", d)
+		}
+	})
+}
+
+// TestDrainDropsStaleDelivery: a message has come, and its feed was not used for
+// half a lease. A feed that drains drops it, because another worker may have it
+// already.
+func TestDrainDropsStaleDelivery(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		f, call := feedT(t, DefaultAckWait, one)
+		if d, err := f.Poll(t.Context()); d != nil || err != nil {
+			t.Fatalf("got %v, %v; want no delivery", d, err)
+		}
+		if err := f.ask(1); err != nil {
+			t.Fatal(err)
+		}
+		call("T1")
+		time.Sleep(DefaultAckWait / 2)
+		if !f.HasCome() {
+			t.Fatal("the request has brought no message")
+		}
+		if d := f.Drain(t.Context()); d != nil {
+			t.Errorf("got %v, want the delivery dropped", d)
+		}
+	})
+}
+
 // TestFeedDropsStaleDelivery: a process that was stopped for longer than a
 // lease drops the delivery that it finds. The server delivers the message
 // again.
