@@ -22,13 +22,13 @@ func TestMain(m *testing.M) {
 const attemptArg = "sandbox-attempt"
 
 // setUp returns a Config for programs that may write their working directory.
-func setUp(t *testing.T) Config {
-	t.Helper()
-	base := t.TempDir()
+func setUp(tb testing.TB) Config {
+	tb.Helper()
+	base := tb.TempDir()
 	dir, temp := filepath.Join(base, "work"), filepath.Join(base, "tmp")
 	for _, d := range []string{dir, temp} {
 		if err := os.Mkdir(d, 0o700); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	return Config{Dir: dir, Write: []string{dir}, Env: []string{"PATH=" + os.Getenv("PATH")}, TempBase: temp}
