@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,6 +40,18 @@ type find struct {
 
 func (f find) String() string {
 	return strings.Join(append([]string{"go test", f.pkg, "-run", f.test}, f.flags...), " ")
+}
+
+// walks returns the number of random walks that the flags of the test ask for.
+// It is 0 if they ask for none.
+func (f find) walks() int {
+	for _, flag := range f.flags {
+		if n, ok := strings.CutPrefix(flag, "-rapid.checks="); ok {
+			walks, _ := strconv.Atoi(n) // the test refuses what is no number
+			return walks
+		}
+	}
+	return 0
 }
 
 // edit replaces a text that occurs once.
