@@ -49,14 +49,15 @@ build: ## build bin/agentd, bin/axe-submit and bin/axe
 	$(GO) build -o bin/ ./cmd/agentd ./cmd/axe-submit ./cmd/axe
 
 # Three packages run at a time, because many tests wait. The slowest ones are the
-# first. Chaos tests are not here but in walks.
+# first. Chaos tests are not here but in walks. Make vet reads the tests too, so
+# go test need not: it would do so once with the race detector and once without.
 PACKAGES = ./agentd ./cmd/internal/web ./cmd ./internal/mcpserver ./bus \
 	$$($(GO) list ./... | grep -v '^github.com/axebus/axe/cmd/internal/chaostest$$')
 
 .PHONY: test
 test: ## run the tests with the race detector, but for those that take their time
 	@echo "packages print as they end; the first ones take a minute to compile" >&2
-	.ci/inmemory $(GO) run .ci/test.go $(RACE) -short -p 3 -shuffle=on -timeout 20m $(PACKAGES)
+	.ci/inmemory $(GO) run .ci/test.go -vet=off $(RACE) -short -p 3 -shuffle=on -timeout 20m $(PACKAGES)
 
 # The packages with tests that are skipped with -short, but for those that have
 # a line of their own in walks.
@@ -81,12 +82,14 @@ STARTERS = cmd cmd/internal/bench
 PARTS ?= 2
 PART  ?= $(shell printf %d 0x0$$(git rev-parse HEAD 2>/dev/null | cut -c1-7))
 
+# Chaos tests leave more than half of the processors unused. The walks beside
+# them have a lower priority, and most take simulated time.
 .PHONY: walks
 walks: ## run the tests that take their time, kill real processes, kill a worker at each of its steps, and take WALKS (25) random walks of whole workers
-	$(GO) test ./cmd/internal/chaostest -count=1
-	.ci/inmemory $(GO) run .ci/test.go $(RACE) -p 4 -timeout 25m -run "$$(PART=$(PART) PARTS=$(PARTS) .ci/long $(RACED))" $(RACED:%=./%)
-	.ci/inmemory $(GO) run .ci/test.go -p 4 -timeout 25m -run "$$(.ci/long $(RACED) $(STARTERS))" -skip "$$(PART=$(PART) PARTS=$(PARTS) .ci/long $(RACED))" $(RACED:%=./%) $(STARTERS:%=./%)
-	.ci/inmemory $(GO) test ./agentd -count=1 -timeout 25m -run '$(THOROUGH)' -rapid.checks=$(WALKS)
+	.ci/beside '$(GO) test -vet=off ./cmd/internal/chaostest -count=1' \
+		".ci/inmemory $(GO) test -vet=off ./agentd -count=1 -timeout 25m -run '$(THOROUGH)' -rapid.checks=$(WALKS)"
+	.ci/inmemory $(GO) run .ci/test.go -vet=off $(RACE) -p 4 -timeout 25m -run "$$(PART=$(PART) PARTS=$(PARTS) .ci/long $(RACED))" $(RACED:%=./%)
+	.ci/inmemory $(GO) run .ci/test.go -vet=off -p 4 -timeout 25m -run "$$(.ci/long $(RACED) $(STARTERS))" -skip "$$(PART=$(PART) PARTS=$(PARTS) .ci/long $(RACED))" $(RACED:%=./%) $(STARTERS:%=./%)
 
 .PHONY: check
 check: build vet fix format lint arrows tidy licences vuln deploy-check test walks ## everything that CI runs
@@ -114,7 +117,7 @@ arrows: ## fail on an import against the table in cmd/arch_test.go
 
 .PHONY: deploy-check
 deploy-check: ## check compose.yaml, the chart and the image with the libraries of Compose, Helm and Kubernetes, and buildah
-	cd deploy/check && $(GO) vet ./... && $(GO) test -count=1 ./...
+	cd deploy/check && $(GO) vet ./... && $(GO) test -vet=off -count=1 ./...
 
 .PHONY: tidy
 tidy: ## fail on a go.mod that is not tidy
