@@ -33,6 +33,20 @@ func feedT(t *testing.T, lease time.Duration, ahead func() int) (f *Feed, call f
 	}
 }
 
+// waitHereT requests a message, has it come, and lets a time pass. The request
+// has ended by then.
+func waitHereT(t *testing.T, f *Feed, call func(tree string), d time.Duration) {
+	t.Helper()
+	if err := f.ask(1); err != nil {
+		t.Fatal(err)
+	}
+	call("T1")
+	time.Sleep(d)
+	if f.Expects() || !f.HasCome() {
+		t.Fatal("the request has not ended, or has brought no message")
+	}
+}
+
 // TestOlderRequestEndsFirst: two pull requests of a feed are open at the server
 // at once. The older one ends, and the other one brings all its messages. Then
 // the feed expects no more messages, and sends the next request at once.
@@ -121,14 +135,7 @@ func TestNextReturnsWhatHasCome(t *testing.T) {
 	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {
 		f, call := feedT(t, DefaultAckWait, func() int { return 0 })
-		if err := f.ask(1); err != nil {
-			t.Fatal(err)
-		}
-		call("T1")
-		time.Sleep(PullExpiry + PullExpiry/2)
-		if f.Expects() || !f.HasCome() {
-			t.Fatal("the request has not ended, or has brought no message")
-		}
+		waitHereT(t, f, call, PullExpiry+PullExpiry/2)
 		if d, err := f.Next(t.Context()); err != nil || d == nil {
 			t.Errorf("got %v, %v; want the delivery", d, err)
 		}
@@ -146,14 +153,7 @@ func TestDrainReturnsWhatHasCome(t *testing.T) {
 	defer ats.Unregister()
 	synctest.Test(t, func(t *testing.T) {
 		f, call := feedT(t, DefaultAckWait, one)
-		if err := f.ask(1); err != nil {
-			t.Fatal(err)
-		}
-		call("T1")
-		time.Sleep(PullExpiry + PullExpiry/2)
-		if f.Expects() || !f.HasCome() {
-			t.Fatal("the request has not ended, or has brought no message")
-		}
+		waitHereT(t, f, call, PullExpiry+PullExpiry/2)
 		if d := f.Drain(t.Context()); d == nil {
 			t.Error("got nothing, want the delivery")
 		}
@@ -163,9 +163,9 @@ func TestDrainReturnsWhatHasCome(t *testing.T) {
 	})
 }
 
-// TestDrainDropsStaleDelivery: a message has come, and its feed was not used for
-// half a lease. A feed that drains drops it, because another worker may have it
-// already.
+// TestDrainDropsStaleDelivery: a message has come, and its feed was not used
+// for half a lease. A feed that drains drops it, because another worker may have
+// it already.
 func TestDrainDropsStaleDelivery(t *testing.T) {
 	ats.Register()
 	defer ats.Unregister()
@@ -174,14 +174,7 @@ func TestDrainDropsStaleDelivery(t *testing.T) {
 		if d, err := f.Poll(t.Context()); d != nil || err != nil {
 			t.Fatalf("got %v, %v; want no delivery", d, err)
 		}
-		if err := f.ask(1); err != nil {
-			t.Fatal(err)
-		}
-		call("T1")
-		time.Sleep(DefaultAckWait / 2)
-		if !f.HasCome() {
-			t.Fatal("the request has brought no message")
-		}
+		waitHereT(t, f, call, DefaultAckWait/2)
 		if d := f.Drain(t.Context()); d != nil {
 			t.Errorf("got %v, want the delivery dropped", d)
 		}
