@@ -18,8 +18,8 @@ var findFaults = flag.Bool("faults", false, "plant every fault and run the tests
 
 // testTimeout bounds a test. A test that hangs has found nothing. It is longer
 // than the five minutes after which a stuck bubble of agentd ends its process,
-// which does find the fault, and than the longest walk, which takes five minutes
-// alone.
+// which does find the fault, and than the longest walk, which takes five
+// minutes alone.
 const testTimeout = 15 * time.Minute
 
 // TestFaultsAreFound runs the tests that have to find faults: first without a

@@ -123,8 +123,8 @@ func TestCancelEndsManyTrees(t *testing.T) {
 
 // BenchmarkCancel cancels fifty programs with a process in a session of its own
 // each: ms/cancel is the time until all are dead. Times-kill is that time as a
-// multiple of the time that kill(2) and wait(2) take for as many programs that
-// no helper holds.
+// multiple of the time that kill(2) and wait(2) take for as many processes
+// without a helper.
 func BenchmarkCancel(b *testing.B) {
 	const trees = 50
 	if _, err := probed(); err != nil {
@@ -148,11 +148,11 @@ func BenchmarkCancel(b *testing.B) {
 	b.ReportMetric(float64(cancelled)/float64(killed), "times-kill")
 }
 
-// killDirectly starts programs, and returns the time that it takes to kill them
+// killDirectly starts processes. It returns the time that it takes to kill them
 // and to wait for them.
-func killDirectly(b *testing.B, programs int) time.Duration {
+func killDirectly(b *testing.B, processes int) time.Duration {
 	b.Helper()
-	all := make([]*exec.Cmd, programs)
+	all := make([]*exec.Cmd, processes)
 	for i := range all {
 		all[i] = exec.CommandContext(b.Context(), "sleep", mark(b))
 		if err := all[i].Start(); err != nil {
@@ -164,7 +164,7 @@ func killDirectly(b *testing.B, programs int) time.Duration {
 		_ = cmd.Process.Kill()
 	}
 	for _, cmd := range all {
-		_ = cmd.Wait() // it says that the program was killed
+		_ = cmd.Wait() // it says that the process was killed
 	}
 	return time.Since(begin)
 }
