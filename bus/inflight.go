@@ -84,7 +84,17 @@ func (f *inflight) several(ctx context.Context, do func(context.Context) error) 
 	ctx, end := context.WithCancel(ctx)
 	r := f.add(&request{of: f, end: end})
 	defer r.done()
-	return r.reason(do(ctx))
+	return r.reason(ended(ctx, do(ctx)))
+}
+
+// ended returns the cause of ctx's end for an error that reports an end: the
+// library returns no causes. It returns every other error, and every error
+// while ctx lasts, as it is.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // add notes an open request.
@@ -264,7 +274,7 @@ func askOnce[T any](ctx context.Context, c *Conn, do func(context.Context) (T, e
 	defer r.done()
 	v, err := do(ctx)
 	c.cfg.observe(OpAPI, "", began, nil)
-	return v, r.reason(err)
+	return v, r.reason(ended(ctx, err))
 }
 
 // Lost reports whether a request to JetStream got no answer, or an answer that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,6 +56,71 @@ func (m *breaker) accept() {
 	m.refuses = false
 }
 
+// requestsOf returns requests of a connection, by their names. Those about a
+// run are about r.
+func requestsOf(r subjects.Run) map[string]func(context.Context, *Conn) error {
+	return map[string]func(context.Context, *Conn) error{
+		"provisioned": func(ctx context.Context, conn *Conn) error { return conn.Provisioned(ctx) },
+		"write": func(ctx context.Context, conn *Conn) error {
+			_, err := conn.Write(ctx, Message{Subject: r.Call()})
+			return err
+		},
+		"first": func(ctx context.Context, conn *Conn) error { _, _, err := conn.First(ctx, r.Call()); return err },
+		"last":  func(ctx context.Context, conn *Conn) error { _, err := conn.LastSeq(ctx, r.Call()); return err },
+		"count": func(ctx context.Context, conn *Conn) error { _, err := count(ctx, conn, r.All()); return err },
+		"queued": func(ctx context.Context, conn *Conn) error {
+			_, _, err := conn.QueuedSubmission(ctx, conn.Space().SubmissionOf(r.Tree)...)
+			return err
+		},
+		"directory": func(ctx context.Context, conn *Conn) error { _, err := conn.Directory(ctx); return err },
+		"follow": func(ctx context.Context, conn *Conn) error {
+			ctx, stop := context.WithCancelCause(ctx)
+			caught := errors.New("caught up")
+			if err := conn.Follow(ctx, r.Cancel(), func(Stored) {}, func() { stop(caught) }); !errors.Is(err, caught) {
+				return err
+			}
+			return nil
+		},
+	}
+}
+
+// TestCauseOfAnEndDuringARequest: a context ends while a request waits for its
+// answer. The error is the cause of the end.
+func TestCauseOfAnEndDuringARequest(t *testing.T) {
+	server := serveT(t, ServerConfig{Listen: "127.0.0.1:0", StoreDir: t.TempDir()})
+	openT(t, Dial{URL: server.URL()}, true)
+	tree, err := subjects.ParseTree("tree")
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := requestsOf(subjects.Space{}.Run(agentT(t, "lead"), tree, subjects.Root))
+	requests["consumer"] = func(ctx context.Context, conn *Conn) error {
+		_, err := conn.Consumer(ctx, ConsumerConfig{Stream: "RUNS", Name: "calls"})
+		return err
+	}
+	for name, ask := range requests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var end atomic.Pointer[context.CancelCauseFunc]
+			over, release := errors.New("over"), make(chan struct{})
+			url := bustest.Proxy(t, server.URL(), func([]byte) error {
+				if end := end.Load(); end != nil {
+					(*end)(over)
+					<-release
+				}
+				return nil
+			})
+			conn := openT(t, Dial{URL: url}, true)
+			t.Cleanup(func() { close(release) })
+			ctx, cancel := context.WithCancelCause(t.Context())
+			end.Store(&cancel)
+			if err := ask(ctx, conn); !errors.Is(err, over) {
+				t.Errorf("error %v, want %v", err, over)
+			}
+		})
+	}
+}
+
 // TestLostAnswersAreAskedForAgain: a request that loses its answer with the
 // connection is repeated as soon as there is another connection, which takes up
 // to 2 s. It does not wait for the timeout of the answer, which is 5 s.
@@ -67,29 +133,7 @@ func TestLostAnswersAreAskedForAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := subjects.Space{}.Run(agent, tree, subjects.Root)
-	for name, ask := range map[string]func(context.Context, *Conn) error{
-		"provisioned": func(ctx context.Context, conn *Conn) error { return conn.Provisioned(ctx) },
-		"write": func(ctx context.Context, conn *Conn) error {
-			_, err := conn.Write(ctx, Message{Subject: r.Call()})
-			return err
-		},
-		"first": func(ctx context.Context, conn *Conn) error { _, _, err := conn.First(ctx, r.Call()); return err },
-		"last":  func(ctx context.Context, conn *Conn) error { _, err := conn.LastSeq(ctx, r.Call()); return err },
-		"count": func(ctx context.Context, conn *Conn) error { _, err := count(ctx, conn, r.All()); return err },
-		"queued": func(ctx context.Context, conn *Conn) error {
-			_, _, err := conn.QueuedSubmission(ctx, conn.Space().SubmissionOf(tree)...)
-			return err
-		},
-		"directory": func(ctx context.Context, conn *Conn) error { _, err := conn.Directory(ctx); return err },
-		"follow": func(ctx context.Context, conn *Conn) error {
-			ctx, stop := context.WithCancelCause(ctx)
-			caught := errors.New("caught up")
-			if err := conn.Follow(ctx, r.Cancel(), func(Stored) {}, func() { stop(caught) }); !errors.Is(err, caught) {
-				return err
-			}
-			return nil
-		},
-	} {
+	for name, ask := range requestsOf(r) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := breakerT(t, server.URL())
