@@ -57,8 +57,15 @@ func (h *harness) inflict(ctx context.Context, f fault) error {
 		}
 		return b.fill(p)
 	case cutConn:
-		defer done()
-		b.proxy.cut()
+		// The worker keeps its runs while it has no connection.
+		again := b.proxy.cut()
+		h.lasting.Go(func() {
+			defer done()
+			select {
+			case <-again:
+			case <-ctx.Done():
+			}
+		})
 	case freezeWorker:
 		b.worker().stop()
 		h.later(ctx, h.beyondLease(f), func() { b.worker().cont(); done() })

@@ -17,6 +17,7 @@ type proxy struct {
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
 	open   chan struct{} // closed while data may pass
+	next   chan struct{} // closed by the next connection
 	delay  time.Duration
 }
 
@@ -27,7 +28,8 @@ func newProxy(t *testing.T, target string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{Listener: l, target: target, conns: map[net.Conn]bool{}, open: make(chan struct{})}
+	p := &proxy{Listener: l, target: target, conns: map[net.Conn]bool{}, next: make(chan struct{})}
+	p.open = make(chan struct{})
 	close(p.open)
 	var pipes sync.WaitGroup
 	pipes.Go(func() { p.accept(t.Context(), &pipes) })
@@ -55,6 +57,8 @@ func (p *proxy) accept(ctx context.Context, pipes *sync.WaitGroup) {
 		}
 		p.mu.Lock()
 		p.conns[near], p.conns[far] = true, true
+		close(p.next)
+		p.next = make(chan struct{})
 		p.mu.Unlock()
 		pipes.Go(func() { p.pipe(ctx, near, far) })
 		pipes.Go(func() { p.pipe(ctx, far, near) })
@@ -94,8 +98,9 @@ func (p *proxy) waitOpen(ctx context.Context) bool {
 	return delay == 0 || pause.For(ctx, delay) == nil
 }
 
-// cut resets all connections at once.
-func (p *proxy) cut() {
+// cut resets all connections at once. It returns a channel that the next
+// connection closes.
+func (p *proxy) cut() (again <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {
@@ -105,6 +110,7 @@ func (p *proxy) cut() {
 		}
 		_ = c.Close()
 	}
+	return p.next
 }
 
 // hold stops all data until release. Neither side can tell that from a slow

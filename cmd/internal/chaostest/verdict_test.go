@@ -49,6 +49,7 @@ func (h *harness) judge(l *load, r *record) *verdict {
 		minimum:      trees * turnsOfTree(),
 	}
 	h.runs(v, r, trees)
+	var again []string
 	h.model.mu.Lock()
 	defer h.model.mu.Unlock()
 	for key, asks := range h.model.asks {
@@ -62,7 +63,11 @@ func (h *harness) judge(l *load, r *record) *verdict {
 		}
 		slices.SortFunc(asks, func(a, b *modelRequest) int { return a.begin.Compare(b.begin) })
 		v.extra += len(asks) - 1
-		v.allowed += h.inFlight(asks, r.turns[key])
+		inFlight := h.inFlight(asks, r.turns[key])
+		v.allowed += inFlight
+		if n := len(asks) - 1; n > inFlight {
+			again = append(again, fmt.Sprintf("turn %s: %s", key, h.describeTurn(asks, r.turns[key])))
+		}
 		for i := 1; i < len(asks); i++ {
 			if why := h.repeated(asks[i-1], asks[i], r.turns[key]); why != "" {
 				v.blame("turn %s was asked again %s: %s", key, why, h.describeTurn(asks, r.turns[key]))
@@ -73,7 +78,13 @@ func (h *harness) judge(l *load, r *record) *verdict {
 		v.blame("%d different turns were asked, %d are needed", got, v.minimum)
 	}
 	if v.extra > v.allowed {
-		v.blame("%d turns were asked again, %d were in flight at a fault", v.extra, v.allowed)
+		v.blame(
+			"%d turns were asked again, %d were in flight at a fault\n%s\nfaults: %s",
+			v.extra,
+			v.allowed,
+			strings.Join(again, "\n"),
+			h.describeFaults(),
+		)
 	}
 	return v
 }
@@ -180,5 +191,16 @@ func (h *harness) describeTurn(asks []*modelRequest, k storedTurn) string {
 		fmt.Fprintf(&s, "%s asked at %s (answered %s), ", a.worker, h.clock(a.begin), h.clock(a.end))
 	}
 	fmt.Fprintf(&s, "stored by %s at %s", k.worker, h.clock(k.at))
+	return s.String()
+}
+
+// describeFaults lists the faults that have happened.
+func (h *harness) describeFaults() string {
+	h.hits.mu.Lock()
+	defer h.hits.mu.Unlock()
+	var s strings.Builder
+	for _, f := range h.hits.all {
+		fmt.Fprintf(&s, "%s %s from %s to %s, ", f.kind, f.worker, h.clock(f.from), h.clock(f.to))
+	}
 	return s.String()
 }
