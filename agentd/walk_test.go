@@ -134,7 +134,7 @@ func (w *walk) run() {
 	for i, tree := range w.Trees {
 		label := w.label(i)
 		o := w.awaitOutcome(w.roots[i], w.longest())
-		if !w.isRightEnd(tree, label, w.tree, o) && !w.stepIsUnknown() {
+		if !w.isRightEnd(tree, label, w.tree, o) && !w.stepIsUnknown(w.roots[i]) {
 			stored := w.dumpTree(w.roots[i].Tree)
 			w.tb.Errorf("%s: impossible outcome %s %s %q %s\n%s", label, o.Status, o.Kind, o.Result, o.Error, stored)
 		}
@@ -182,18 +182,24 @@ func (w *walk) setClock() {
 }
 
 // stepIsUnknown reports whether the server's clock was set and no worker has
-// told the step to the others: all of them were dead by then. Workers that
-// start later take deadlines from before the step for those of the new clock.
-func (w *walk) stepIsUnknown() bool {
+// told the step of a run's stream to the others: all of them were dead by then.
+// Workers that start later take deadlines from before the step for those of the
+// new clock.
+func (w *walk) stepIsUnknown(r subjects.Run) bool {
 	if w.ClockAhead == 0 || w.ClockSetAfter == 0 {
 		return false
 	}
 	conn := w.open(bus.Config{})
 	defer conn.Close()
-	if err := presence.LearnClockSteps(w.ctx, conn); err != nil {
+	err := conn.Provisioned(w.ctx)
+	if err == nil {
+		err = presence.LearnClockSteps(w.ctx, conn)
+	}
+	if err != nil {
 		w.tb.Errorf("the steps of the clock: %v", err)
 	}
-	return len(conn.Clocks.Steps()) == 0
+	stream := conn.Space().Stream(r.Partition()).Name
+	return !slices.ContainsFunc(conn.Clocks.Steps(), func(s bus.Step) bool { return s.Stream == stream })
 }
 
 // start starts a worker of the walk.

@@ -211,11 +211,11 @@ func (cs *Clocks) all() []*Clock {
 }
 
 // Keep measures the clocks every two seconds until ctx ends, and sooner if a
-// clock is in doubt (Settle). It calls measured after each attempt, and when
-// another measurement of this process has found a step. It passes the steps
-// found since the last call, often none. While measured runs, Keep measures
-// nothing. A failed measurement is made again later: until then the clocks go
-// on from their last readings.
+// clock is in doubt (Settle) or another measurement of this process has found
+// a step: other streams may have the same leader. It calls measured after each
+// attempt, and passes the steps found since the last call, often none. While
+// measured runs, Keep measures nothing. A failed measurement is made again
+// later: until then the clocks go on from their last readings.
 func (cs *Clocks) Keep(ctx context.Context, measured func([]Step)) error {
 	tick := time.NewTicker(clockInterval)
 	defer tick.Stop()
@@ -224,11 +224,10 @@ func (cs *Clocks) Keep(ctx context.Context, measured func([]Step)) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-tick.C:
-			cs.tryMeasure(ctx)
 		case <-cs.doubted:
-			cs.tryMeasure(ctx)
 		case <-cs.stepped:
 		}
+		cs.tryMeasure(ctx)
 		measured(cs.takeUntold())
 	}
 }

@@ -186,6 +186,45 @@ func TestStepsOfARemovedStream(t *testing.T) {
 	})
 }
 
+// TestStepOfOneStreamMeasuresAll: a step that the reading of one stream has
+// found is passed on with the steps of the other streams, before the next
+// regular measurement. A worker that dies then has told all of them or none.
+func TestStepOfOneStreamMeasuresAll(t *testing.T) {
+	ats.Register()
+	defer ats.Unregister()
+	synctest.Test(t, func(t *testing.T) {
+		var by atomic.Int64
+		c := skewedT(t, serveT(t, ServerConfig{}), &by)
+		if err := c.Clocks.Measure(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		told := make(chan []Step, 10)
+		ended := make(chan error)
+		go func() { ended <- c.Clocks.Keep(ctx, func(steps []Step) { told <- steps }) }()
+		by.Store(int64(time.Hour))
+		began := time.Now()
+		if err := c.Clocks.Submissions().measure(ctx); err != nil {
+			t.Fatal(err)
+		}
+		var streams []string
+		for _, s := range <-told {
+			streams = append(streams, s.Stream)
+		}
+		slices.Sort(streams)
+		if want := []string{"AXE_RUNS", "AXE_SUBMIT"}; !slices.Equal(streams, want) {
+			t.Errorf("told first of the steps of %v, want %v", streams, want)
+		}
+		if took := time.Since(began); took >= clockInterval {
+			t.Errorf("told after %v, want it before the next measurement", took)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Keep ended with %v", err)
+		}
+	})
+}
+
 // TestStepLearnedAndMeasured: a connection learns a step of a clock that it has
 // not measured yet, and measures it then. The step counts once, and Keep passes
 // it on. Two more steps of the same length, without a message between, count
