@@ -132,10 +132,10 @@ vuln: $(VULN) ## fail on a known vulnerability in code that is called; without t
 	.ci/vuln $(VULN)
 
 .PHONY: bench
-bench: build ## measure what runs cost, as ratios to raw JetStream (axe bench), 10,000 idle forks, one stream beside four, and reads after long waits
+bench: build ## measure what runs cost, as ratios to raw JetStream (axe bench), 10,000 idle forks, one stream beside four, groups of writes, and reads after long waits
 	-bin/axe bench
 	$(GO) test -run '^$$' -bench 'OneSlot|Idle' -benchtime $(BENCHTIME) ./agentd
-	$(GO) test -run '^$$' -bench 'Partitions|ReadSince' -benchtime $(BENCHTIME) ./bus
+	$(GO) test -run '^$$' -bench 'Partitions|GroupCommit|ReadSince' -benchtime $(BENCHTIME) ./bus
 
 .PHONY: scale
 scale: build ## the same with RUNS (a million) on one stream, WAITING (100,000) of which wait, and 500 agents on a worker; then lists of trees on as many

@@ -262,6 +262,7 @@ func (h *harness) open(cfg bus.Config) *bus.Conn {
 	h.mu.Lock()
 	cfg.Dial, cfg.ScanLimit = bus.Dial{Server: h.server}, h.opened%2
 	cfg.ServerTime = h.serverTime
+	cfg.GroupFrom = 1 // if the streams take groups
 	h.opened++
 	h.mu.Unlock()
 	c, err := bus.Open(h.ctx, cfg)
@@ -269,6 +270,13 @@ func (h *harness) open(cfg bus.Config) *bus.Conn {
 		h.tb.Fatal(err)
 	}
 	return c
+}
+
+// group makes the streams take groups.
+func (h *harness) group() {
+	if err := h.conn.Provision(h.ctx, bus.Provision{Sync: bus.SyncAlways}); err != nil {
+		h.tb.Fatal(err)
+	}
 }
 
 // Errors of a worker's operations on the bus.

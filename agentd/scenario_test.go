@@ -28,6 +28,9 @@ type scenario struct {
 	// Partitions is the number of partitions over which the trees are
 	// spread.
 	Partitions int
+	// Grouped says that writes that wait at the same time are stored in
+	// groups.
+	Grouped bool
 
 	// ClockAhead is the error of the server's clock in minutes.
 	ClockAhead int
@@ -153,6 +156,7 @@ func drawScenario(t *rapid.T) scenario {
 		Faults:            rapid.SliceOfN(rapid.Custom(drawFault), 4, 4).Draw(t, "faults"),
 		Slots:             number("slots", 1, 4),
 		Partitions:        1,
+		Grouped:           rapid.Bool().Draw(t, "grouped"),
 		Depth:             number("depth", 1, 3),
 		Fan:               number("fan", 1, 3),
 		Sequential:        rapid.Bool().Draw(t, "sequential"),

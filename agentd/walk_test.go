@@ -39,6 +39,9 @@ func TestSimWorkersDie(t *testing.T) {
 		walks++
 		s := drawScenario(t)
 		withRapid(t, fmt.Sprintf("the walk %+v", s), s.Partitions, func(h *harness) {
+			if s.Grouped {
+				h.group()
+			}
 			(&walk{harness: h, scenario: s}).run()
 		})
 	})

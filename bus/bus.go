@@ -31,6 +31,10 @@ type Config struct {
 	// ScanLimit is the largest number of stream messages that ReadSince
 	// looks through. It reads by subject beyond; 0: DefaultScanLimit.
 	ScanLimit uint64
+	// GroupFrom is the number of writes under way from which on more writes to
+	// the same stream wait for each other and are stored together, if the
+	// stream takes groups (Provision.Sync); 0: DefaultGroupFrom.
+	GroupFrom int
 	// Log may be nil: nothing is logged then.
 	Log *slog.Logger
 	// Signers are the public keys of the accounts and operators that may
@@ -155,6 +159,7 @@ func Open(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, DefaultMaxBody)
 	cfg.AckWait = cmp.Or(cfg.AckWait, DefaultAckWait)
 	cfg.ScanLimit = cmp.Or(cfg.ScanLimit, DefaultScanLimit)
+	cfg.GroupFrom = cmp.Or(cfg.GroupFrom, DefaultGroupFrom)
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.Dial.Log = cmp.Or(cfg.Dial.Log, log)
 	requests := newInflight()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -82,8 +81,6 @@ func (d *Directory) Put(ctx context.Context, key string, value []byte) (rev uint
 // all of them. But each call costs it some milliseconds, as much as several
 // syncs of a fast disk. PutTogether tries once. A bucket that an earlier
 // version made refuses it until Provision has changed the bucket.
-//
-// The format is that of the server's atomic batches (ADR-50 of nats-io).
 func (d *Directory) PutTogether(ctx context.Context, values map[string][]byte) error {
 	if len(values) == 0 {
 		return nil
@@ -92,23 +89,14 @@ func (d *Directory) PutTogether(ctx context.Context, values map[string][]byte) e
 	if err := d.conn.intercept(Point{"write", b.target("*"), false}); err != nil {
 		return err
 	}
-	id, sent := NewID(), 0
+	var ms []*nats.Msg
 	for key, value := range values {
-		sent++
 		msg := nats.NewMsg(b.target(key))
 		msg.Data = value
-		msg.Header.Set("Nats-Batch-Id", id)
-		msg.Header.Set("Nats-Batch-Sequence", strconv.Itoa(sent))
-		if sent < len(values) {
-			if err := d.conn.nc.PublishMsg(msg); err != nil {
-				return fmt.Errorf("agent %s: %w", key, err)
-			}
-			continue
-		}
-		msg.Header.Set("Nats-Batch-Commit", "1")
-		if _, err := d.conn.once(ctx, msg); err != nil {
-			return fmt.Errorf("%d agents: %w", len(values), err)
-		}
+		ms = append(ms, msg)
+	}
+	if _, err := storeBatch(ctx, d.conn, ms); err != nil {
+		return fmt.Errorf("%d agents: %w", len(values), err)
 	}
 	return d.conn.intercept(Point{"write", b.target("*"), true})
 }

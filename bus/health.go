@@ -174,6 +174,9 @@ func (h *Health) attempt(ctx context.Context, m Message, msg *nats.Msg) (jetstre
 		ctx, cancel = context.WithTimeout(ctx, max(m.Patience*3/4, roundTrips*2*half))
 		defer cancel()
 	}
+	if g := h.conn.streams.Load().commitOf(msg.Subject); g != nil {
+		return g.store(ctx, msg)
+	}
 	return h.conn.once(ctx, msg)
 }
 

@@ -18,27 +18,27 @@ import (
 
 // openT connects to a server until the test ends. With streams it provisions
 // them.
-func openT(t *testing.T, d Dial, streams bool) *Conn {
-	t.Helper()
-	c, err := Open(t.Context(), Config{Dial: d})
+func openT(tb testing.TB, d Dial, streams bool) *Conn {
+	tb.Helper()
+	c, err := Open(tb.Context(), Config{Dial: d})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(c.Close)
+	tb.Cleanup(c.Close)
 	if streams {
-		if err := c.Provision(t.Context(), Provision{}); err != nil {
-			t.Fatal(err)
+		if err := c.Provision(tb.Context(), Provision{}); err != nil {
+			tb.Fatal(err)
 		}
 	}
 	return c
 }
 
 // agentT parses the name of an agent.
-func agentT(t *testing.T, name string) subjects.Agent {
-	t.Helper()
+func agentT(tb testing.TB, name string) subjects.Agent {
+	tb.Helper()
 	a, err := subjects.ParseAgent(name)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return a
 }

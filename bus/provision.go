@@ -31,11 +31,27 @@ type Provision struct {
 	// Partitions is the number of streams that trees are spread over; 0:
 	// the existing number, or 1.
 	Partitions int
+	// Sync says when the server syncs its writes to its disk.
+	Sync Sync
 	// Longest is the longest time that a tree may take. A stream of runs
 	// with an age below AgeFor is refused, and none is made with one. 0
 	// refuses none for its age.
 	Longest time.Duration
 }
+
+// Sync says when a server syncs its writes to its disk.
+type Sync int
+
+const (
+	// SyncUnknown leaves the streams as they are.
+	SyncUnknown Sync = iota
+	// SyncAlways is for a server that syncs each write before it answers.
+	// Connections then store writes of the same moment together, and the
+	// server syncs once for them.
+	SyncAlways
+	// SyncInterval is for a server that syncs at an interval.
+	SyncInterval
+)
 
 // ErrPartitions is wrapped by the error of a Provision with another number of
 // partitions than there is. With another number no worker would find the
@@ -88,7 +104,9 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 		p.MaxAge = c.Health.ageOfNew()
 	}
 	err = c.inflight.several(ctx, func(ctx context.Context) error {
-		if err := ensureStream(ctx, c.js, submitStream(sp, p), 0); err != nil {
+		submit := p
+		submit.Longest = 0
+		if err := ensureGrouped(ctx, c.js, submitStream(sp, p), submit); err != nil {
 			return err
 		}
 		return ensureBuckets(ctx, c.js, sp, p)
@@ -99,7 +117,7 @@ func (c *Conn) Provision(ctx context.Context, p Provision) error {
 	sp = sp.Spread(p.Partitions)
 	for part := p.Partitions - 1; part >= 0; part-- {
 		err := c.inflight.several(ctx, func(ctx context.Context) error {
-			return ensureStream(ctx, c.js, runsStream(sp, part, p), p.Longest)
+			return ensureGrouped(ctx, c.js, runsStream(sp, part, p), p)
 		})
 		if err != nil {
 			return err
@@ -198,7 +216,7 @@ func ensureBuckets(ctx context.Context, js jetstream.JetStream, sp subjects.Spac
 		_, err = js.CreateKeyValue(ctx, agents)
 	}
 	if err == nil || errors.Is(err, jetstream.ErrBucketExists) {
-		err = allowBatches(ctx, js, "KV_"+agents.Bucket)
+		err = allowBatches(ctx, js, "KV_"+agents.Bucket, true)
 	}
 	if err != nil {
 		return fmt.Errorf("bucket %s: %w", agents.Bucket, err)
@@ -217,20 +235,30 @@ func ensureBuckets(ctx context.Context, js jetstream.JetStream, sp subjects.Spac
 	return nil
 }
 
-// allowBatches makes a stream accept atomic batches, which the client library
-// sets for no bucket.
-func allowBatches(ctx context.Context, js jetstream.JetStream, name string) error {
+// allowBatches makes a stream accept or refuse atomic batches. The client
+// library sets that for no bucket.
+func allowBatches(ctx context.Context, js jetstream.JetStream, name string, allow bool) error {
 	s, err := js.Stream(ctx, name)
 	if err != nil {
 		return err
 	}
 	cfg := s.CachedInfo().Config
-	if cfg.AllowAtomicPublish {
+	if cfg.AllowAtomicPublish == allow {
 		return nil
 	}
-	cfg.AllowAtomicPublish = true
+	cfg.AllowAtomicPublish = allow
 	_, err = js.UpdateStream(ctx, cfg)
 	return err
+}
+
+// ensureGrouped is ensureStream for a stream whose writes are stored together
+// if the server syncs each of them.
+func ensureGrouped(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, p Provision) error {
+	want.AllowAtomicPublish = p.Sync == SyncAlways
+	if err := ensureStream(ctx, js, want, p.Longest); err != nil || p.Sync == SyncUnknown {
+		return err
+	}
+	return wrapStream(want.Name, allowBatches(ctx, js, want.Name, want.AllowAtomicPublish))
 }
 
 // ensureStream creates a stream, or changes the settings of an existing one

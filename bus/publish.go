@@ -322,10 +322,15 @@ func passes(e *jetstream.APIError) bool {
 }
 
 // WriteAll stores messages together: it sends all of them before it waits for
-// the first acknowledgement. The errors are in the order of the messages, nil
-// for a message that was stored.
+// the first acknowledgement, or in groups if the stream takes groups. The
+// errors are in the order of the messages, nil for a message that was stored.
 func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
+	if len(ms) == 1 {
+		_, err := c.Write(ctx, ms[0])
+		return []error{err}
+	}
 	began := time.Now()
+	g := groupFor(c, ms)
 	errs := make([]error, len(ms))
 	acks := make([]jetstream.PubAckFuture, len(ms))
 	msgs := make([]*nats.Msg, len(ms))
@@ -336,17 +341,27 @@ func (c *Conn) WriteAll(ctx context.Context, ms []Message) []error {
 		if msgs[i], errs[i] = c.message(ctx, m); errs[i] != nil {
 			continue
 		}
-		acks[i], errs[i] = c.send(msgs[i])
+		if g == nil {
+			acks[i], errs[i] = c.send(msgs[i])
+		}
+	}
+	stored := g.storeAll(ctx, msgs)
+	for i := stored; i < len(ms) && g != nil; i++ {
+		if msgs[i] != nil {
+			acks[i], errs[i] = c.send(msgs[i])
+		}
 	}
 	for i, m := range ms {
 		if msgs[i] == nil {
 			continue
 		}
-		if acks[i] == nil {
+		switch {
+		case i < stored:
+		case acks[i] == nil:
 			// Too many messages were on their way, there was no
 			// connection, or the streams have to be asked first.
 			_, errs[i] = c.write(ctx, time.Now(), m, msgs[i])
-		} else {
+		default:
 			errs[i] = c.await(ctx, m, msgs[i], sent{acks[i], began})
 		}
 		if errs[i] == nil {

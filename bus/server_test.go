@@ -18,16 +18,16 @@ import (
 
 // serveT starts a server that ends with the test. The default store is a new
 // directory.
-func serveT(t *testing.T, cfg ServerConfig) *Server {
-	t.Helper()
+func serveT(tb testing.TB, cfg ServerConfig) *Server {
+	tb.Helper()
 	if cfg.StoreDir == "" {
-		cfg.StoreDir = t.TempDir()
+		cfg.StoreDir = tb.TempDir()
 	}
 	s, err := Serve(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(s.Close)
+	tb.Cleanup(s.Close)
 	return s
 }
 

@@ -20,6 +20,11 @@ type streams struct {
 	// clocks has the clocks of the streams, by partition. They are read many
 	// times for each message.
 	clocks []*Clock
+	// commits store writes together, by partition, and submits does so for
+	// the stream of submissions. They are nil if the streams take each write
+	// by itself.
+	commits []*groupCommit
+	submits *groupCommit
 }
 
 // setStreams makes the streams known to the connection.
@@ -88,6 +93,12 @@ func (c *Conn) Provisioned(ctx context.Context) error {
 	}
 	s := newStreams(c.cfg.Space.Spread(n))
 	s.replicas = max(1, first.Replicas)
+	if first.AllowAtomicPublish {
+		s.submits = &groupCommit{conn: c}
+		for range s.names {
+			s.commits = append(s.commits, &groupCommit{conn: c})
+		}
+	}
 	c.setStreams(s)
 	return nil
 }
@@ -148,6 +159,25 @@ func (s *streams) streamOf(filter string) (string, error) {
 		return "", fmt.Errorf("filter %s must be of one partition", filter)
 	}
 	return s.names[p], nil
+}
+
+// commitOf returns what stores a subject of a run or a submission together with
+// others, nil if its stream takes each write by itself.
+func (s *streams) commitOf(subject string) *groupCommit {
+	if s.submits == nil {
+		return nil
+	}
+	at, err := s.space.Parse(subject)
+	if err != nil {
+		return nil
+	}
+	if at.Kind == subjects.Submission {
+		return s.submits
+	}
+	if p, ok := s.space.PartitionIn(subject); ok {
+		return s.commits[p]
+	}
+	return nil
 }
 
 // streamsOf returns all streams that hold messages of a filter.

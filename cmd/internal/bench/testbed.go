@@ -87,7 +87,11 @@ func newTestbed(ctx context.Context, cfg Config) (_ *testbed, err error) {
 	if err = s.claim(ctx); err != nil {
 		return s, err
 	}
-	if err = s.conn.Provision(ctx, bus.Provision{Replicas: cfg.Replicas, Partitions: cfg.Partitions}); err != nil {
+	streams := bus.Provision{Replicas: cfg.Replicas, Partitions: cfg.Partitions}
+	if cfg.Sync {
+		streams.Sync = bus.SyncAlways
+	}
+	if err = s.conn.Provision(ctx, streams); err != nil {
 		return s, err
 	}
 	s.space = s.conn.Space()
