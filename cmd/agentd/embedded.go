@@ -50,6 +50,17 @@ func (e *embedded) check(dial *cli.DialFlags) error {
 	return nil
 }
 
+// syncs returns how the server syncs, as far as the flags tell.
+func (e *embedded) syncs() bus.Sync {
+	switch {
+	case !e.on && !e.cmd.Flags().Changed("sync"):
+		return bus.SyncUnknown
+	case e.sync == "always":
+		return bus.SyncAlways
+	}
+	return bus.SyncInterval
+}
+
 // serve starts the server. The caller closes it.
 func (e *embedded) serve(log *slog.Logger) (*bus.Server, error) {
 	if e.listen == "" {

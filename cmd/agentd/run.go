@@ -126,7 +126,7 @@ func (o *options) work(ctx context.Context, conn *bus.Conn, state *lifecycle, lo
 	streams := bus.Provision{
 		Replicas: o.replicas, Partitions: o.partitions,
 		MaxAge: time.Duration(o.keep.Time.Seconds), MaxBytes: int64(o.keep.Bytes.Size),
-		Longest: o.worker.Timeout,
+		Longest: o.worker.Timeout, Sync: o.embedded.syncs(),
 	}
 	for {
 		if err := cli.Provision(ctx, conn, streams, log); err != nil {

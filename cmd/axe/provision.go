@@ -16,6 +16,7 @@ func provisionCommand(f *cli.SessionFlags) *cobra.Command {
 	var p bus.Provision
 	var keep cli.KeepFlags
 	var grants []string
+	var sync string
 	cmd := &cobra.Command{
 		Use: "provision", Short: "Make the streams and buckets", Args: cobra.NoArgs,
 		Long: `Make the streams and buckets that workers need, where they are missing. Workers
@@ -23,13 +24,17 @@ make them too, if they have the permissions. A worker with the role worker has
 not: run this command with the role provisioner first.
 
 It corrects settings of existing streams that workers depend on, and keeps all
-others. --keep and --keep-bytes change existing streams too: so an operator
-changes them while workers run. --keep is refused if a running tree may take
-longer.
+others. --keep, --keep-bytes and --sync change existing streams too: so an
+operator changes them while workers run. --keep is refused if a running tree may
+take longer.
+
+--sync says how the server syncs its writes to disk. With always, workers store
+writes of the same moment together, which the server syncs once. That doubles
+the rate of a flood of submissions. A worker learns of a change when it starts.
 
 --grant stores grants of workers from files, which axe auth init makes.`,
 		Example: `  axe provision --context axe-provisioner --grant auth/worker.grant
-  axe provision --creds auth/provisioner.creds --replicas 3
+  axe provision --creds auth/provisioner.creds --replicas 3 --sync always
   axe provision --creds auth/provisioner.creds --keep 30d --keep-bytes 20GiB`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if p.Replicas < 1 || p.Replicas > 5 {
@@ -37,6 +42,15 @@ longer.
 			}
 			if p.Partitions < 0 || p.Partitions > bus.MostPartitions {
 				return cli.Usage("--partitions must be 1 to %d, got %d", bus.MostPartitions, p.Partitions)
+			}
+			switch sync {
+			case "":
+			case "always":
+				p.Sync = bus.SyncAlways
+			case "interval":
+				p.Sync = bus.SyncInterval
+			default:
+				return cli.Usage("--sync must be always or interval, got %q", sync)
 			}
 			p.MaxAge, p.MaxBytes = time.Duration(keep.Time.Seconds), int64(keep.Bytes.Size)
 			log, err := f.Logger()
@@ -64,6 +78,8 @@ longer.
 	cmd.Flags().IntVar(&p.Replicas, "replicas", 1, "replicas of streams that do not exist yet")
 	cmd.Flags().IntVar(&p.Partitions, "partitions", 0, "number of streams over which trees are spread (default 1)")
 	cmd.Flags().StringSliceVar(&grants, "grant", nil, "files with grants of workers (axe auth grant)")
+	cmd.Flags().StringVar(&sync, "sync", "",
+		"how the server syncs: always, for sync_interval: always, or interval (default: as before)")
 	keep.Register(cmd)
 	return cmd
 }
