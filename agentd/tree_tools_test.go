@@ -50,6 +50,9 @@ var listed = regexp.MustCompile(`^(?:1: )?list (\d+) of `)
 // excerptOf matches the note that names the artifact of a result.
 var excerptOf = regexp.MustCompile(`are the artifact ([^:\]]+)`)
 
+// lostText matches the note that a result could not be stored in time.
+var lostText = regexp.MustCompile(`They are lost: artifact .*: not stored within`)
+
 // wordOfResult is a word for the result of a call of a tool.
 func wordOfResult(tc provider.ToolCall, text string) string {
 	changed := false
@@ -63,6 +66,8 @@ func wordOfResult(tc provider.ToolCall, text string) string {
 		return "read:" + tc.Arguments["name"] + ":" + list[1]
 	case list != nil && excerpt != nil:
 		return "list:" + excerpt[1] + ":" + list[1]
+	case list != nil && lostText.MatchString(text):
+		return "lost"
 	case changed && text == "did another thing":
 		return "changed"
 	case !changed && text == "did "+tc.Arguments["arg"]:
@@ -99,9 +104,15 @@ func (s scenario) toolsPattern(label string, otherwise bool) string {
 		}
 		return "(?:" + usual + ")"
 	}
+	// A worker that is cut off or frozen may not store an artifact in time.
+	late := slices.ContainsFunc(s.Faults, func(f fault) bool { return f.Kind == disconnect || f.Kind == freeze })
+	lists := `list:\S+`
+	if late {
+		lists += "|lost"
+	}
 	words := map[string]string{
 		"get": word("done"), "put": word("done"), "act": word("done|unknown"), "pay": word("done|settled"),
-		"list": word(`list:\S+`),
+		"list": word(lists),
 	}
 	var parts []string
 	for _, name := range s.uses(label, 1) {
@@ -109,7 +120,7 @@ func (s scenario) toolsPattern(label string, otherwise bool) string {
 	}
 	reads := len(slices.DeleteFunc(s.uses(label, 1), func(name string) bool { return name != "list" }))
 	least := reads
-	if otherwise || s.Approve || s.Supervision != "" {
+	if late || otherwise || s.Approve || s.Supervision != "" {
 		least = 0
 	}
 	parts[len(parts)-1] += fmt.Sprintf("(?: %s){%d,%d}", word(`read:\S+`), least, reads)
