@@ -107,18 +107,19 @@ func TestGroupCommit(t *testing.T) {
 // TestGroupRefused: a message whose fence does not hold is refused, and the
 // others of its group are stored.
 func TestGroupRefused(t *testing.T) {
-	c := groupedT(t, SyncAlways)
-	for name, write := range map[string]func(ms []Message) []error{
-		"Write":    func(ms []Message) []error { _, errs := writeAtOnce(t.Context(), c, ms); return errs },
-		"WriteAll": func(ms []Message) []error { return c.WriteAll(t.Context(), ms) },
+	for name, write := range map[string]func(c *Conn, ms []Message) []error{
+		"Write":    func(c *Conn, ms []Message) []error { _, errs := writeAtOnce(t.Context(), c, ms); return errs },
+		"WriteAll": func(c *Conn, ms []Message) []error { return c.WriteAll(t.Context(), ms) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			// After a refusal a connection makes no group for a while.
+			c := groupedT(t, SyncAlways)
 			ms := callsT(t, c, name, 60)
 			first, err := c.Write(t.Context(), ms[30])
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i, err := range write(ms) {
+			for i, err := range write(c, ms) {
 				conflict, refused := errors.AsType[*ConflictError](err)
 				switch {
 				case i != 30 && err != nil:
