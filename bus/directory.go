@@ -95,7 +95,10 @@ func (d *Directory) PutTogether(ctx context.Context, values map[string][]byte) e
 		msg.Data = value
 		ms = append(ms, msg)
 	}
-	if _, err := storeBatch(ctx, d.conn, ms); err != nil {
+	began := time.Now()
+	_, err := storeBatch(ctx, d.conn, ms)
+	d.conn.cfg.observe(OpWrite, ms[len(ms)-1].Subject, began, err)
+	if err != nil {
 		return fmt.Errorf("%d agents: %w", len(values), err)
 	}
 	return d.conn.intercept(Point{"write", b.target("*"), true})

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,11 +140,20 @@ func TestPutTogether(t *testing.T) {
 	}
 	expect(0)
 	delete(values, ".")
+	var told atomic.Int64
+	c.cfg.Observe = func(e Exchange) {
+		if e.Op == OpWrite {
+			told.Add(1)
+		}
+	}
 	for range 2 { // whatever value a key has
 		if err := dir.PutTogether(t.Context(), values); err != nil {
 			t.Fatal(err)
 		}
 		expect(300)
+	}
+	if n := told.Load(); n != 2 {
+		t.Errorf("Observe was told of %d writes, want one for each call", n)
 	}
 	if got, _, ok, err := dir.Get(t.Context(), "agent7"); string(got) != "card 7" || !ok || err != nil {
 		t.Errorf("agent7: got %q (found %t), error %v, want card 7", got, ok, err)
