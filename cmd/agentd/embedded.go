@@ -50,10 +50,10 @@ func (e *embedded) check(dial *cli.DialFlags) error {
 	return nil
 }
 
-// syncs returns how the server syncs, as far as the flags tell.
+// syncs returns how the server syncs. Of another server it is not known.
 func (e *embedded) syncs() bus.Sync {
 	switch {
-	case !e.on && !e.cmd.Flags().Changed("sync"):
+	case !e.on:
 		return bus.SyncUnknown
 	case e.sync == "always":
 		return bus.SyncAlways
