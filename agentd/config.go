@@ -23,8 +23,9 @@ type RateLimit = ratelimit.Settings
 // Config configures a worker. Only Open is required. A number or duration of 0
 // stands for the default. New refuses a negative one.
 type Config struct {
-	// Name is the worker's name in log entries, in outcomes and among the
-	// workers on the bus. The default is a random name.
+	// Name is the worker's name in log messages, in stored entries and
+	// outcomes, and among the workers on the bus. The default is a random
+	// name.
 	Name string
 
 	// Open returns the provider for a "provider/model", and the model's
@@ -43,8 +44,8 @@ type Config struct {
 	// The default is DefaultSlots.
 	Slots int
 
-	// Sandbox runs the commands of agents. With nil the worker serves no
-	// agent with commands.
+	// Sandbox runs the commands of agents and the programs of toolsets of
+	// the kind command. With nil the worker serves none of these.
 	Sandbox *Sandbox
 
 	// ToolSlots is the number of tools that the worker runs at a time. The
@@ -84,14 +85,15 @@ type Config struct {
 	// DefaultTimeout.
 	Timeout time.Duration
 
-	// Grace is the time that model calls in flight have to end when the
-	// worker drains. Then the worker aborts them. The default is
+	// Grace is the time that model calls and tool runs in flight have to end
+	// when the worker drains. Then the worker aborts them. The default is
 	// DefaultGrace.
 	Grace time.Duration
 
 	// Poison is the number of deliveries of a trigger that may fail, or end
 	// without a word after their worker has begun. At the next delivery the
-	// run ends as poisoned. The default is DefaultPoison.
+	// run ends as poisoned. Deliveries without any entry count too, up to half
+	// of Poison. The default is DefaultPoison.
 	Poison int
 
 	// WatchInterval is the time between two checks of another worker. If
@@ -108,16 +110,17 @@ type Config struct {
 	// takes submissions. With nil nothing is called.
 	Serving func()
 
-	// Answers are the answers of models that the process remembers. Two
-	// workers that run one after the other in a process share one memory.
-	// The default is a new one.
+	// Answers are the answers of models that the process remembers. Workers
+	// that run one after the other in a process may be given the same
+	// Answers. The default is a new one.
 	Answers *Answers
 
 	// Log receives the worker's log messages. With nil they are discarded.
 	Log *slog.Logger
 
-	// Metrics counts the worker's work. With nil nothing is counted. Two
-	// workers that run one after the other in a process share them.
+	// Metrics counts the worker's work. With nil nothing is counted.
+	// Workers that run one after the other in a process may be given the
+	// same Metrics.
 	Metrics *Metrics
 
 	// Prices are the prices of models. If they are set, the log message about

@@ -16,9 +16,10 @@ import (
 
 // keepPresence keeps the worker's entry in the bucket of the workers until ctx
 // ends, and answers the questions of other workers. It calls entered when it
-// has tried to store the first entry. If it cannot answer questions, it returns
-// an error and does not call entered. It logs the other workers that it finds
-// gone, and one with its own name.
+// has tried to store the first entry, or has found a live worker of its name.
+// If it cannot answer questions, it returns an error and does not call entered.
+// It logs the other workers that it finds gone, the messages that it gives back
+// for them, a worker of its name, and a worker that takes this one for gone.
 func (w *Worker) keepPresence(ctx context.Context, entered func()) error {
 	host, _ := os.Hostname() // without a name the entry has none
 	began := w.conn.Clocks.Now().UTC()
@@ -65,10 +66,10 @@ func (w *Worker) keepPresence(ctx context.Context, entered func()) error {
 
 const (
 	// servedInterval is the time from the begin of a check of an agent to
-	// the next one, if the check fails or finds a worker that serves it.
+	// the next one, unless the check finds that the agent lost its workers.
 	servedInterval = time.Second
 	// unservedInterval is the time to the next check of an agent after one
-	// that found that no worker serves it.
+	// that found that the agent lost its workers.
 	unservedInterval = time.Minute
 	// maxChecked bounds the agents that servedChecks remembers.
 	maxChecked = 10_000
@@ -94,16 +95,16 @@ func (c *servedChecks) due(a subjects.Agent, now time.Time) bool {
 	return true
 }
 
-// unserved notes that no worker serves an agent.
+// unserved notes that an agent has lost its workers.
 func (c *servedChecks) unserved(a subjects.Agent, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.next[a] = now.Add(unservedInterval)
 }
 
-// warnUnserved logs that a run was called of an agent, if no worker serves that
-// agent. It checks that only when the next check is due. It does not wait for
-// the answers of other workers.
+// warnUnserved logs that a run was called of an agent, if that agent has lost
+// its last worker within a day. It checks that only when the next check is due.
+// It does not wait for the answers of other workers.
 func (w *Worker) warnUnserved(ctx context.Context, called subjects.Run) {
 	if served, _, _ := w.agents.status(called.Agent); served || !w.checks.due(called.Agent, time.Now()) {
 		return
@@ -119,11 +120,12 @@ func (w *Worker) warnUnserved(ctx context.Context, called subjects.Run) {
 	})
 }
 
-// logTakeover logs and counts that this worker goes on with a turn that another
-// worker had begun. The other one has handed it on, or it is taken for one that
-// served the agent and was lost after the trigger was stored. Without such a
-// worker, and after a worker that has given the turn back for a failure, it
-// logs nothing. It does not wait for the answers of other workers.
+// logTakeover logs and counts that this worker goes on with a turn that a worker
+// had begun under an earlier delivery. That worker, which may be this one, has
+// handed it on, or it is taken for one that served the agent and was lost after
+// the trigger was stored. Without such a worker, and after a worker that has
+// given the turn back for a failure, it logs nothing. It does not wait for the
+// answers of other workers.
 func (x *execution) logTakeover(ctx context.Context) {
 	w := x.w
 	r := x.run

@@ -8,11 +8,12 @@ import (
 // recent keeps the values that were put last, up to a number of bytes and for a
 // while. It is safe for concurrent use.
 //
-// It has two generations. put adds to the young generation. When that holds
-// half of the bytes, and after every period, it becomes the old generation, and
-// the old one is dropped.
+// It has two generations. put adds to the young generation. It becomes the old
+// one after every period, and when a new value would take it above half of the
+// bytes. The former old one is then dropped.
 type recent[K comparable, V any] struct {
-	mu    sync.Mutex
+	mu sync.Mutex
+	// max is the largest size of both generations together, in bytes.
 	max   int
 	young generation[K, V]
 	old   generation[K, V]
@@ -20,14 +21,16 @@ type recent[K comparable, V any] struct {
 	// one. So a value stays for one period at least, unless others need the
 	// room, and for two at most.
 	period time.Duration
-	// aging runs while there is a value; nil before the first.
+	// aging is the timer of the period's end; nil before the first value. It
+	// stops at the end of a period in which nothing was put.
 	aging *time.Timer
 }
 
-// generation is a half of the values.
+// generation has the values of a period, or of a part of one.
 type generation[K comparable, V any] struct {
 	values map[K]sized[V]
-	size   int
+	// size is that of all values, in bytes.
+	size int
 }
 
 // sized is a value and its memory in bytes.
@@ -102,8 +105,8 @@ func (c *recent[K, V]) nextGeneration() {
 	c.young = generation[K, V]{}
 }
 
-// age begins a new generation, and again after each period until there is no
-// value.
+// age begins a new generation, and again after each period until one ends in
+// which nothing was put.
 func (c *recent[K, V]) age() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,8 +22,9 @@ var errKept = errors.New("another worker keeps the message")
 // about a trigger that was younger at its delivery, and most triggers were.
 //
 // The age that counts is that at which the server sent the trigger. At receipt
-// it is older by its time on the way: up to half a round trip, which is also
-// the bound of the clock's error (Clocks.Offset).
+// it is older by its time on the way: up to half a round trip. The bound of the
+// error of the first stream's clock (Clocks.Offset) stands for that on all
+// partitions.
 func mayBeKept(ctx context.Context, x *execution) bool {
 	if x.t.PredatesConsumer() {
 		return true

@@ -24,10 +24,11 @@ func (c *Conn) RateLimit(key string) *RateLimit {
 // String names the bucket and the key as the nats CLI does.
 func (r *RateLimit) String() string { return r.bucket.String() + ", key " + r.key }
 
-// Read returns the value and its revision, 0 if there is none. It tries until
-// ctx ends. The replica that answers may lag. The answer is revision minSeq or
-// a later one: after a refused write, pass ConflictError.Last. Read fails if
-// replicas answer without that revision for 5 s.
+// Read returns the value and its revision, 0 if none was ever stored. A removed
+// value is empty and has a revision. Read repeats requests without an answer
+// until ctx ends. The replica that answers may lag. The answer is revision
+// minSeq or a later one: after a refused write, pass ConflictError.Last; 0 takes
+// any. Read fails if replicas answer without that revision for 5 s.
 func (r *RateLimit) Read(ctx context.Context, minSeq uint64) (value []byte, rev uint64, err error) {
 	err = r.do(ctx, func() (again bool, _ error) {
 		for range maxLagPolls {
@@ -50,8 +51,8 @@ func (r *RateLimit) Read(ctx context.Context, minSeq uint64) (value []byte, rev 
 	return value, rev, err
 }
 
-// maxLagPolls times lagPoll is 5 s. A message that is missing for longer may
-// have been removed.
+// maxLagPolls times lagPoll is 5 s, and the requests take a time of their own.
+// A message that is missing for longer may have been removed.
 const maxLagPolls = 500
 
 // Swap stores a value if the last revision is was; 0 means that there is no
@@ -62,9 +63,10 @@ func (r *RateLimit) Swap(ctx context.Context, was uint64, value []byte) (rev uin
 	return r.swap(ctx, r.key, was, value)
 }
 
-// Watch calls fn, one value at a time, for the present value and each later
-// one, until ctx ends, or until the bucket is another one. Revisions of a new
-// bucket begin anew.
+// Watch calls fn, one value at a time, for the present value and later ones. It
+// may skip one that is soon replaced. It ends with ctx, if it cannot begin, and
+// if the bucket was removed and made again. Revisions of a new bucket begin
+// anew.
 func (r *RateLimit) Watch(ctx context.Context, fn func(value []byte, rev uint64)) error {
 	if _, err := r.open(ctx); err != nil {
 		return fmt.Errorf("watch %s: %w", r, err)

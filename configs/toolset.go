@@ -42,9 +42,10 @@ type Toolset struct {
 	// 0 a call has the time that is left to its caller.
 	Timeout time.Duration
 	// Required says that a run that names the toolset fails at its start
-	// while the toolset cannot list its tools.
+	// until the toolset has listed its tools for the first time.
 	Required bool
-	// Workdir is the directory in which programs of the toolset run.
+	// Workdir is the directory in which programs of the toolset run. If it
+	// is empty, they run in the current directory of the worker.
 	Workdir string
 
 	// Command is the program of an MCP server that is reached by its
@@ -56,12 +57,13 @@ type Toolset struct {
 	// URL is the address of an MCP server that is reached by streamable
 	// HTTP.
 	URL string
-	// Headers are sent with each request to the URL. Their values have had
-	// ${VARIABLES} of the environment replaced.
+	// Headers are sent with each HTTP request of the toolset. Their values
+	// have had ${VARIABLES} of the environment replaced.
 	Headers map[string]string
 	// Secrets are the values of variables in Headers, also in those of
-	// Tools, and the values of variables in Env that are named like a
-	// secret. A worker hides them in results.
+	// Tools, the last words of headers that are named like a secret, and the
+	// values of variables in Env that are. A worker hides a secret in
+	// results if it has secret.MinLength bytes or more.
 	Secrets []secret.Text
 	// Trust says that the annotations of an MCP server are believed.
 	Trust bool
@@ -77,8 +79,9 @@ type Toolset struct {
 	Limits subjects.Budget
 	// Sandbox says what the commands of the toolset may do.
 	Sandbox Sandbox
-	// Tools are the settings of the tools, by name. In a toolset of the
-	// kind command or http they are the tools.
+	// Tools are the settings of tools, by name. The server of a toolset of
+	// the kind mcp lists the tools, and so does a Service. In any other
+	// toolset these are the tools.
 	Tools map[string]ToolsetTool
 
 	// File is the path that the toolset was read from.
@@ -110,13 +113,16 @@ type ToolsetTool struct {
 	ToolConfig
 	// Description tells a model what the tool does.
 	Description string
-	// Parameters is the JSON Schema of the arguments, an object. It is
-	// empty where the server of the toolset describes its tools.
+	// Parameters is the JSON Schema of the arguments, an object. The kinds
+	// command, http and nats have it. If it is empty, the arguments are the
+	// names in URL or Subject. It is empty where a server describes the
+	// toolset's tools, and for the kind remote.
 	Parameters json.RawMessage
 	// Command is the program of a tool of the kind command, and the
 	// program's arguments.
 	Command []string
-	// Method is the HTTP method of a tool of the kind http.
+	// Method is the HTTP method of a tool of the kind http. The default is
+	// GET.
 	Method string
 	// URL is the URL of a tool of the kind http. {NAME} in it stands for an
 	// argument.
@@ -290,7 +296,8 @@ func (t *Toolset) check() *Error {
 	return nil
 }
 
-// checkKind checks that the file has the keys of its kind, and no others.
+// checkKind checks that the keys that are of certain kinds are of the file's
+// kind, and that none is missing.
 func (t *Toolset) checkKind() *Error {
 	given := map[string]bool{
 		"command": len(t.Command) > 0, "url": t.URL != "", "service": t.Service != "", "headers": len(t.Headers) > 0,
@@ -464,8 +471,8 @@ var placeholder = regexp.MustCompile(`\{[a-zA-Z0-9_-]+\}`)
 // variable matches ${NAME} in the value of a header.
 var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// resolve makes the directory absolute or relative to the current directory,
-// and replaces variables of the environment.
+// resolve joins relative paths to dir, the directory of the file, and replaces
+// "~" in them and the variables in headers.
 func (t *Toolset) resolve(dir string) *Error {
 	var err error
 	if t.Sandbox, err = t.Sandbox.expanded(); err != nil {

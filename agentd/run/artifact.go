@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Artifact is a file of a tree, as the outcome of the tool run that made it
-// names it. Its bytes are in the object store (bus.ArtifactObject).
+// Artifact is a file of a tree, as outcomes of tool runs and agents name it.
+// Its bytes are in the object store (bus.ArtifactObject).
 type Artifact struct {
 	// Name is a file name without a directory. It is unique in the tree.
 	Name string `json:"name"`
@@ -18,7 +18,7 @@ type Artifact struct {
 	Size int64 `json:"size"`
 	// Digest is the SHA-256 of the bytes, in hex.
 	Digest string `json:"sha256"`
-	// Path is the path of the tool run.
+	// Path is the path of the tool run that stored the artifact first.
 	Path string `json:"path"`
 }
 
@@ -29,9 +29,9 @@ const MaxArtifacts = 200
 const maxArtifactName = 100
 
 // CheckArtifactName returns what is wrong with the name of an artifact, nil if
-// it is one. A name is a file name on every system: 1 to 100 bytes of printable
-// characters, without a separator, and without a dot or a space at an end. A
-// dot inside is fine.
+// it is one. A name has 1 to 100 bytes of printable characters, none of
+// / \ : * ? " < > |, and no dot or space at an end. A dot inside is fine. Names
+// that Windows reserves, such as NUL, are not refused.
 func CheckArtifactName(name string) error {
 	bad := func(r rune) bool { return !strconv.IsPrint(r) || strings.ContainsRune(`/\:*?"<>|`, r) }
 	switch {
@@ -48,9 +48,10 @@ func CheckArtifactName(name string) error {
 	return nil
 }
 
-// Artifacts returns the artifacts that the outcomes of the calls name, in
-// call order, each once. More is the number of those that it leaves out beyond
-// MaxArtifacts.
+// Artifacts returns the artifacts that the outcomes of the calls and the reviews
+// name, in call order, each once, and at most MaxArtifacts. More is the number
+// of the others, with those that an outcome has left out. One that several
+// outcomes have left out counts several times.
 func (ts Turns) Artifacts() (all []Artifact, more int) {
 	seen := map[string]bool{}
 	for _, t := range ts {

@@ -33,7 +33,7 @@ Some workloads are measured only on request. scale makes --runs runs on one
 stream, of which --waiting wait (6 minutes and 1.2 GiB of disk for a million),
 and a worker with --agents more agents than in the other workloads. view stores
 the messages of --runs runs, and measures axe ps and axe show on them. observe
-measures what metrics and 200 watchers of a tree cost, and signed what signed
+measures what metrics and 200 followers of a tree cost, and signed what signed
 outcomes cost. crash kills workers. agents compares workers with and without
 --agents more.`
 

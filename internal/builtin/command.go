@@ -13,7 +13,7 @@ import (
 	"github.com/axebus/axe/provider"
 )
 
-// Sandbox says how commands are held.
+// Sandbox says what commands may do.
 type Sandbox struct {
 	// Off runs commands without a sandbox.
 	Off bool
@@ -22,7 +22,9 @@ type Sandbox struct {
 	// Network lets commands use the network.
 	Network bool
 	// Write are the directories that commands may write, relative to the
-	// working directory. Read are what they may read besides it.
+	// working directory. Nil allows none. Read are directories and files
+	// that commands may read, besides the working directory and those of the
+	// system.
 	Write, Read []string
 	// Env are the names of the variables that commands get from the
 	// environment of the worker.
@@ -30,9 +32,9 @@ type Sandbox struct {
 }
 
 // maxOutput is the number of bytes of a command's output that are kept, half of
-// them from its beginning and half from its end. A command at work takes so
-// much memory of the worker. When its output is joined, it takes several times
-// as much for a moment.
+// them from its beginning and half from its end. A command at work takes up to
+// so much memory of the worker. When its output is joined, it takes several
+// times as much for a moment.
 const maxOutput = 16 << 20
 
 func runCommand() Tool {
@@ -65,7 +67,7 @@ func runCommand() Tool {
 }
 
 // Held returns the configuration of the sandbox for a program that works in an
-// absolute directory. Key is the key of its call.
+// absolute directory. Key is the key of the program's call.
 func Held(dir, key string, s Sandbox) sandbox.Config {
 	return sandbox.Config{
 		Dir: dir, Write: s.Write, Read: s.Read, Network: s.Network, Off: s.Off,
@@ -73,8 +75,9 @@ func Held(dir, key string, s Sandbox) sandbox.Config {
 	}
 }
 
-// environment returns the environment of a command: that of axe, the key of the
-// call, and the named variables. No other variable of the worker is in it.
+// environment returns the environment of a command. HOME is the directory, and
+// AXE_IDEMPOTENCY_KEY the key of the call. PATH, LANG, LC_ALL, USER, LOGNAME,
+// TERM and the named variables are those of the worker. It has no other one.
 func environment(dir, key string, names []string) []string {
 	env := []string{"HOME=" + dir, "AXE_IDEMPOTENCY_KEY=" + key}
 	for _, name := range append([]string{"PATH", "LANG", "LC_ALL", "USER", "LOGNAME", "TERM"}, names...) {
@@ -89,9 +92,10 @@ func environment(dir, key string, names []string) []string {
 // has the bound in MiB and the bytes that are lost.
 const truncated = "\n... [output truncated, exceeded %d MiB: %d bytes left out here]\n"
 
-// outputOf returns the output of a command. A command that failed is an error
-// with its exit code before the output, and one that was ended for its use of
-// the machine says so.
+// outputOf returns the output of a command. For a command that failed it returns
+// an error with the exit code and the output. If the command was ended for its
+// use of the machine, the error says so. A command that ctx ended has its output
+// and the cause.
 func outputOf(r sandbox.Result) (string, error) {
 	var out strings.Builder
 	out.Grow(len(r.Output.Head) + len(r.Output.Tail) + len(truncated))

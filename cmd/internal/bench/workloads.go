@@ -30,14 +30,14 @@ var workloads = []workload{
 		leaves, false,
 	},
 	{"fan-out", "a parent with 10, 100 and 1,000 children", fanOut, false},
-	{"roots", "1,000 submissions at once: of leaves, in turn with raw requests, and of parents", roots, false},
+	{"roots", "submissions at once: 1,000 leaves, in turn with raw requests, and 500 parents", roots, false},
 	{
 		"tree", "a tree of 156 runs with the model behind HTTP, in turn with as many raw requests and HTTP calls",
 		tree, false,
 	},
-	{"chain", "conversations of 12, 24 and 49 turns, each with one call", chain, false},
+	{"chain", "conversations of 12, 24 and 49 turns with one call each, and a last turn", chain, false},
 	{"tool", "a conversation of 24 turns with a call of a tool each, in turn with one that calls leaves", tools, false},
-	{"wake", "mail to an idle child, in turn with new leaves", wake, false},
+	{"wake", "mail to an idle fork, in turn with new leaves", wake, false},
 	{"workers", "leaf runs with one worker process and with two, in turn", workers, false},
 	{
 		"scale", "a stream of many runs, some waiting, in turn with an empty one; a worker with many agents",
@@ -48,11 +48,11 @@ var workloads = []workload{
 		view, true,
 	},
 	{
-		"observe", "a worker with metrics, in turn with one without; a tree with 200 watchers, and without",
+		"observe", "a worker with metrics, in turn with one without; a tree with 200 followers, and without",
 		observe, true,
 	},
 	{"signed", "leaves and parents of a worker with signed outcomes, in turn with one without", signed, true},
-	{"crash", "workers that are killed during a request, until it is repeated", crash, true},
+	{"crash", "workers that are killed during a model call, until it is repeated", crash, true},
 	{"agents", "three workers with many agents, compared with three workers with few", agentsAtWork, true},
 }
 
@@ -126,7 +126,8 @@ func leaves(ctx context.Context, s *testbed) (ms []Metric, err error) {
 	return ms, nil
 }
 
-// submissions is the number of submissions at once.
+// submissions is the number of leaves that are submitted at once. Of parents it
+// is half.
 const submissions = 1000
 
 // roots compares leaves that are submitted, all at once, with raw requests, and
@@ -280,7 +281,8 @@ func wake(ctx context.Context, s *testbed) ([]Metric, error) {
 	}, nil
 }
 
-// lead calls a root that forks, and waits until its forks are idle.
+// lead calls a root that forks, and waits for the idle notices of all its forks
+// but the last.
 func (s *testbed) lead(ctx context.Context) (subjects.Run, error) {
 	r, err := s.newRoot("lead")
 	if err == nil {
