@@ -29,20 +29,29 @@ const (
 	// farServer is the round trip from which on no write waits for others.
 	// It would wait for the round trip of a group before its own.
 	farServer = 20 * time.Millisecond
+	// sendAfter is the longest time for which a write waits to be sent. A
+	// server that is well has stored a group long before. One that has just
+	// lost the lead of a stream does not answer the group.
+	sendAfter = 500 * time.Millisecond
 )
 
 // groupCommit stores writes of one stream together, if several of them wait at
 // the same time. A server that syncs each write syncs one after the other. It
 // syncs a group once. The format of a group is that of the server's atomic
-// batches (ADR-50 of nats-io): the server stores all of its messages or none.
+// batches (ADR-50 of nats-io): the server refuses all of its messages or none.
+// If the server fails while it stores them, it may store some and not answer.
 type groupCommit struct {
 	conn *Conn
+	// rtt is the round trip to the server, in which it stored nothing.
+	rtt time.Duration
+	// sendAfter is sendAfter, and another time in tests.
+	sendAfter time.Duration
 
 	mu sync.Mutex
 	// alone is the number of writes under way that are in no group.
 	alone int
-	// storing says that a group is under way.
-	storing bool
+	// storing is the time at which the group under way began; zero: none is.
+	storing time.Time
 	// waiting are the writes that are not under way, the oldest first.
 	waiting []*groupedWrite
 	// refused is the time of the last group that the server refused.
@@ -73,6 +82,9 @@ func (g *groupCommit) store(ctx context.Context, msg *nats.Msg) (jetstream.PubAc
 	turn, err := g.wait(ctx, msg)
 	if err == nil && turn.alone {
 		defer g.ended(ctx)
+		if !g.conn.Health.isConfirmed() {
+			return jetstream.PubAck{}, errUnconfirmed
+		}
 		return g.conn.once(ctx, msg)
 	}
 	err = cmp.Or(err, turn.err)
@@ -80,8 +92,14 @@ func (g *groupCommit) store(ctx context.Context, msg *nats.Msg) (jetstream.PubAc
 	return turn.ack, err
 }
 
-// wait waits until a write is told how it goes on. Meanwhile the write is a
-// request without an answer, and ends as one.
+// newGroupCommit makes a group commit for a stream at a round trip from here.
+func newGroupCommit(c *Conn, rtt time.Duration) *groupCommit {
+	return &groupCommit{conn: c, rtt: rtt, sendAfter: sendAfter}
+}
+
+// wait waits until a write is told how it goes on, and sends it alone if that
+// takes too long. Meanwhile the write is a request without an answer, and ends
+// as one.
 func (g *groupCommit) wait(ctx context.Context, msg *nats.Msg) (writeTurn, error) {
 	w := &groupedWrite{msg: msg, turn: make(chan writeTurn, 1)}
 	g.mu.Lock()
@@ -95,12 +113,30 @@ func (g *groupCommit) wait(ctx context.Context, msg *nats.Msg) (writeTurn, error
 	}
 	ctx, r := g.conn.inflight.begin(ctx, msg.Subject)
 	defer r.done()
-	select {
-	case turn := <-w.turn:
-		return turn, nil
-	case <-ctx.Done():
-		g.leave(ctx, w)
-		return writeTurn{}, r.reason(ctx.Err())
+	overdue := time.NewTimer(g.sendAfter)
+	defer overdue.Stop()
+	for {
+		select {
+		case turn := <-w.turn:
+			return turn, nil
+		case <-overdue.C:
+			g.send(ctx, w)
+		case <-ctx.Done():
+			g.leave(ctx, w)
+			return writeTurn{}, r.reason(ctx.Err())
+		}
+	}
+}
+
+// send lets a write that still waits go on, with others or alone.
+func (g *groupCommit) send(ctx context.Context, w *groupedWrite) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.next(ctx)
+	if i := slices.Index(g.waiting, w); i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+		g.alone++
+		w.turn <- writeTurn{alone: true}
 	}
 }
 
@@ -129,10 +165,10 @@ func (g *groupCommit) ended(ctx context.Context) {
 }
 
 // next lets the waiting writes go on, as a group if there are enough of them.
-// While a group is under way they wait for the next one. The caller holds the
-// lock.
+// While a group is under way they wait for the next one, unless the group takes
+// too long. The caller holds the lock.
 func (g *groupCommit) next(ctx context.Context) {
-	if g.storing {
+	if time.Since(g.storing) < g.sendAfter {
 		return
 	}
 	from, pays := g.conn.cfg.GroupFrom, g.pays()
@@ -140,8 +176,8 @@ func (g *groupCommit) next(ctx context.Context) {
 		n := fitting(messages(g.waiting))
 		group := slices.Clone(g.waiting[:n])
 		g.waiting = slices.Delete(g.waiting, 0, n)
-		g.storing = true
-		go g.storeGroup(context.WithoutCancel(ctx), group)
+		g.storing = time.Now()
+		go g.storeGroup(context.WithoutCancel(ctx), group, g.storing)
 		return
 	}
 	for len(g.waiting) > 0 && (!pays || g.alone < from) {
@@ -151,11 +187,12 @@ func (g *groupCommit) next(ctx context.Context) {
 	}
 }
 
-// pays reports whether writes are to wait for each other. The caller holds the
-// lock.
+// pays reports whether writes are to wait for each other. A server that syncs
+// answers late to a reading of its clock, so the round trip may be that of the
+// first request. The caller holds the lock.
 func (g *groupCommit) pays() bool {
 	_, half := g.conn.Clocks.Offset()
-	return 2*half < farServer && time.Since(g.refused) >= regroupDelay
+	return min(g.rtt, 2*half) < farServer && time.Since(g.refused) >= regroupDelay
 }
 
 // messages returns the messages of the first writes, as many as a group may
@@ -178,14 +215,19 @@ func fitting(ms []*nats.Msg) int {
 	return min(len(ms), mostGrouped)
 }
 
-// storeGroup stores a group and tells its writes the results. If the server
-// refuses the group, which may be due to one of them, each goes on alone.
-func (g *groupCommit) storeGroup(ctx context.Context, group []*groupedWrite) {
-	last, err := storeBatch(ctx, g.conn, messages(group))
-	_, refused := errors.AsType[*jetstream.APIError](err)
+// storeGroup stores a group and tells its writes the results. If the group is
+// refused, which may be due to one of them, each goes on alone.
+func (g *groupCommit) storeGroup(ctx context.Context, group []*groupedWrite, began time.Time) {
+	last, err := uint64(0), errUnconfirmed
+	if g.conn.Health.isConfirmed() {
+		last, err = storeBatch(ctx, g.conn, messages(group))
+	}
+	refused := err != nil && isRefused(err)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.storing = false
+	if g.storing.Equal(began) {
+		g.storing = time.Time{}
+	}
 	if refused {
 		g.refused = time.Now()
 	}
@@ -204,11 +246,19 @@ func (g *groupCommit) storeGroup(ctx context.Context, group []*groupedWrite) {
 	g.next(ctx)
 }
 
+// isRefused reports whether the error of a group says that one of its messages
+// cannot be stored with the others.
+func isRefused(err error) bool {
+	_, answered := errors.AsType[*jetstream.APIError](err)
+	return answered || Forbidden(err) || errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject)
+}
+
 // storeBatch stores messages of one stream in an atomic batch, and returns the
 // sequence of the last one. Those of the others come before it, one after the
-// other. It tries once.
+// other. It tries once. The server does not answer if the last message is
+// forbidden, and refuses the batch if another one is.
 func storeBatch(ctx context.Context, c *Conn, ms []*nats.Msg) (last uint64, _ error) {
-	ctx, r := c.inflight.begin(ctx, ms[0].Subject)
+	ctx, r := c.inflight.begin(ctx, ms[len(ms)-1].Subject)
 	defer r.done()
 	id := NewID()
 	for i, m := range ms[:len(ms)-1] {
@@ -259,10 +309,13 @@ func groupFor(c *Conn, ms []Message) *groupCommit {
 // the groups. It returns the number of messages that are stored, which are the
 // first ones. It stores none if one is missing, and with a nil receiver.
 func (g *groupCommit) storeAll(ctx context.Context, ms []*nats.Msg) (stored int) {
-	if g == nil || slices.Contains(ms, nil) || !g.conn.Health.isConfirmed() {
+	if g == nil || slices.Contains(ms, nil) {
 		return 0
 	}
 	for rest := ms; len(rest) >= max(2, g.conn.cfg.GroupFrom); rest = ms[stored:] {
+		if !g.conn.Health.isConfirmed() {
+			return stored
+		}
 		group := rest[:fitting(rest)]
 		began := time.Now()
 		if _, err := storeBatch(ctx, g.conn, group); err != nil {

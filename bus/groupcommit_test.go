@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/axebus/axe/subjects"
 )
@@ -245,11 +247,8 @@ func TestGroupsOverARestart(t *testing.T) {
 // of its context. The others are stored.
 func TestGroupedWriteCancelled(t *testing.T) {
 	c := groupedT(t, SyncAlways)
-	g := c.streams.Load().commitOf(callsT(t, c, "T", 1)[0].Subject)
-	g.mu.Lock()
-	g.storing = true // as if a group were under way
-	g.mu.Unlock()
 	ms := callsT(t, c, "T", 3)
+	g := holdGroups(c, ms[0].Subject)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
 	ended := make(chan error)
@@ -262,24 +261,30 @@ func TestGroupedWriteCancelled(t *testing.T) {
 		_, errs := writeAtOnce(t.Context(), c, ms[1:])
 		rest <- errs
 	}()
-	waitUntil(t, func() bool {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return len(g.waiting) == len(ms)
-	})
+	awaitWaiting(t, g, len(ms))
 	cancel(enough)
 	if err := <-ended; !errors.Is(err, enough) {
 		t.Errorf("the write ended with %v, want %v", err, enough)
 	}
-	g.mu.Lock()
-	g.storing = false
-	g.next(t.Context())
-	g.mu.Unlock()
+	releaseGroups(t.Context(), g)
 	noErrorT(t, ms[1:], <-rest)
 	groupedIn(t, c, ms[1:], nil)
 	if _, there, err := c.First(t.Context(), ms[0].Subject); there || err != nil {
 		t.Errorf("the write that ended is stored: %t, error %v", there, err)
 	}
+}
+
+// groupOfT makes a group of messages.
+func groupOfT(t *testing.T, c *Conn, ms []Message) (group []*groupedWrite) {
+	t.Helper()
+	for _, m := range ms {
+		msg, err := c.message(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		group = append(group, &groupedWrite{msg: msg, turn: make(chan writeTurn, 1)})
+	}
+	return group
 }
 
 // TestLeftWriteOfARefusedGroup: a write ends while its group is under way, and
@@ -291,24 +296,182 @@ func TestLeftWriteOfARefusedGroup(t *testing.T) {
 	if _, err := c.Write(t.Context(), ms[1]); err != nil {
 		t.Fatal(err)
 	}
-	var group []*groupedWrite
-	for _, m := range ms {
-		msg, err := c.message(t.Context(), m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		group = append(group, &groupedWrite{msg: msg, turn: make(chan writeTurn, 1)})
-	}
+	group := groupOfT(t, c, ms)
 	g := c.streams.Load().commitOf(ms[0].Subject)
-	g.storing = true
+	g.storing = time.Now()
 	g.leave(t.Context(), group[0])
-	g.storeGroup(t.Context(), group)
+	g.storeGroup(t.Context(), group, g.storing)
 	if turn := <-group[1].turn; !turn.alone {
 		t.Errorf("the other write of the group gets %+v, want it to go on alone", turn)
 	}
 	g.ended(t.Context())
 	if len(group[0].turn) > 0 || g.alone != 0 {
 		t.Errorf("%d writes are under way alone, want none", g.alone)
+	}
+}
+
+// TestGroupOfAForbiddenMessage: the user of a connection may not send one
+// message of a group. The write of that message fails, and the others are
+// stored, wherever in the group the message is.
+func TestGroupOfAForbiddenMessage(t *testing.T) {
+	forbidden := Message{Subject: "axe.run.a.F.r.call"}
+	permissions := &server.Permissions{
+		Publish:   &server.SubjectPermission{Deny: []string{forbidden.Subject}},
+		Subscribe: &server.SubjectPermission{Allow: []string{">"}},
+	}
+	url := natsT(t, &server.Options{
+		JetStream: true, StoreDir: t.TempDir(),
+		Users: []*server.User{
+			{Username: "op", Password: "x"}, {Username: "bound", Password: "x", Permissions: permissions},
+		},
+	})
+	op := openT(t, Dial{URL: url, User: "op", Password: "x"}, false)
+	if err := op.Provision(t.Context(), Provision{Sync: SyncAlways}); err != nil {
+		t.Fatal(err)
+	}
+	for at := range 3 {
+		c, err := Open(t.Context(), Config{Dial: Dial{URL: url, User: "bound", Password: "x"}, GroupFrom: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		if err := c.Provisioned(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ms := slices.Insert(callsT(t, c, fmt.Sprint("T", at), 2), at, forbidden)
+		g := holdGroups(c, ms[0].Subject)
+		written := make([]chan error, len(ms))
+		for i, m := range ms {
+			written[i] = make(chan error, 1)
+			go func() {
+				_, err := c.Write(t.Context(), m)
+				written[i] <- err
+			}()
+			awaitWaiting(t, g, i+1)
+		}
+		releaseGroups(t.Context(), g)
+		for i := range ms {
+			switch err := <-written[i]; {
+			case i == at && !Forbidden(err):
+				t.Errorf("message %d: got %v, want a violation", i, err)
+			case i != at && err != nil:
+				t.Errorf("message %d: got %v beside the forbidden message %d, want no error", i, err, at)
+			}
+		}
+		groupedIn(t, c, slices.Delete(ms, at, at+1), nil)
+	}
+}
+
+// holdGroups makes the writes of a stream wait, as if a group were under way.
+func holdGroups(c *Conn, subject string) *groupCommit {
+	g := c.streams.Load().commitOf(subject)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.storing, g.sendAfter = time.Now(), time.Hour
+	return g
+}
+
+// awaitWaiting waits until n writes wait.
+func awaitWaiting(t *testing.T, g *groupCommit, n int) {
+	t.Helper()
+	waitUntil(t, func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return len(g.waiting) == n
+	})
+}
+
+// releaseGroups ends the group that is as if under way.
+func releaseGroups(ctx context.Context, g *groupCommit) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.storing = time.Time{}
+	g.next(ctx)
+}
+
+// TestWriteBesideASilentGroup: a group gets no answer. Other writes wait for it
+// for a while, and then go on.
+func TestWriteBesideASilentGroup(t *testing.T) {
+	c := groupedT(t, SyncAlways)
+	ms := callsT(t, c, "T", 3)
+	g := holdGroups(c, ms[0].Subject)
+	g.sendAfter = 10 * time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), answerTimeout)
+	defer cancel()
+	_, errs := writeAtOnce(ctx, c, ms)
+	noErrorT(t, ms, errs)
+	if ctx.Err() != nil {
+		t.Errorf("the writes took longer than %v", answerTimeout)
+	}
+}
+
+// TestWriteAmongFewSilentOnes: as many writes as may go alone get no answer.
+// Another one waits for them for a while, and is then sent alone.
+func TestWriteAmongFewSilentOnes(t *testing.T) {
+	c := groupedT(t, SyncAlways)
+	m := callsT(t, c, "T", 1)[0]
+	g := c.streams.Load().commitOf(m.Subject)
+	g.alone, g.sendAfter = c.cfg.GroupFrom, 10*time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), answerTimeout)
+	defer cancel()
+	if _, err := c.Write(ctx, m); err != nil {
+		t.Fatal(err)
+	}
+	if g.alone != c.cfg.GroupFrom {
+		t.Errorf("%d writes are under way alone, want %d", g.alone, c.cfg.GroupFrom)
+	}
+}
+
+// TestGroupsOfKnownStreams: a connection that asks for the streams again, as
+// each submission does, goes on with the groups that it has.
+func TestGroupsOfKnownStreams(t *testing.T) {
+	c := groupedT(t, SyncAlways)
+	before := c.streams.Load()
+	if err := c.Provisioned(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after := c.streams.Load()
+	if after.submits != before.submits || after.commits[0] != before.commits[0] {
+		t.Error("the connection has begun with new groups")
+	}
+}
+
+// TestNoGroupAfterAReconnect: a group waits while the connection is made again.
+// It is not sent before the streams are known to be the same.
+func TestNoGroupAfterAReconnect(t *testing.T) {
+	c := groupedT(t, SyncAlways)
+	guardT(t, c)
+	ms := callsT(t, c, "T", 2)
+	group := groupOfT(t, c, ms)
+	reconnectT(t, c)
+	g := c.streams.Load().commitOf(ms[0].Subject)
+	g.storeGroup(t.Context(), group, time.Now())
+	for i, w := range group {
+		if turn := <-w.turn; turn.alone || !errors.Is(turn.err, errUnconfirmed) {
+			t.Errorf("write %d gets %+v, want %v", i, turn, errUnconfirmed)
+		}
+	}
+	if _, err := g.store(t.Context(), group[0].msg); !errors.Is(err, errUnconfirmed) {
+		t.Errorf("a write alone: %v, want %v", err, errUnconfirmed)
+	}
+	noErrorT(t, ms, c.WriteAll(t.Context(), ms))
+}
+
+// TestGroupsOfASlowDisk: a server answers late because its disk is slow. Writes
+// wait for each other, though its clock cannot be read well. They do not on a
+// server that is far away.
+func TestGroupsOfASlowDisk(t *testing.T) {
+	c := groupedT(t, SyncAlways)
+	g := c.streams.Load().commitOf(callsT(t, c, "T", 1)[0].Subject)
+	clock := c.streams.Load().clocks[0]
+	clock.mu.Lock()
+	clock.reading = reading{at: time.Now(), server: time.Now(), bound: time.Second}
+	clock.mu.Unlock()
+	for rtt, want := range map[time.Duration]bool{time.Millisecond: true, farServer: false} {
+		g.rtt = rtt
+		if got := g.pays(); got != want {
+			t.Errorf("round trip of %v: groups pay %t, want %t", rtt, got, want)
+		}
 	}
 }
 

@@ -94,13 +94,27 @@ func (c *Conn) Provisioned(ctx context.Context) error {
 	s := newStreams(c.cfg.Space.Spread(n))
 	s.replicas = max(1, first.Replicas)
 	if first.AllowAtomicPublish {
-		s.submits = &groupCommit{conn: c}
-		for range s.names {
-			s.commits = append(s.commits, &groupCommit{conn: c})
-		}
+		s.groupAs(c, c.streams.Load())
 	}
 	c.setStreams(s)
 	return nil
+}
+
+// groupAs sets what stores writes together. Writes may be waiting in that of
+// the streams as they were known before, so it stays if it is there.
+func (s *streams) groupAs(c *Conn, before *streams) {
+	if before.submits != nil && len(before.commits) == len(s.names) {
+		s.submits, s.commits = before.submits, before.commits
+		return
+	}
+	rtt, err := c.nc.RTT()
+	if err != nil {
+		rtt = farServer // the readings of the clock then decide
+	}
+	s.submits = newGroupCommit(c, rtt)
+	for range s.names {
+		s.commits = append(s.commits, newGroupCommit(c, rtt))
+	}
 }
 
 // firstStream returns the configuration of the first stream of runs, which says
