@@ -120,12 +120,12 @@ func (w *Worker) warnUnserved(ctx context.Context, called subjects.Run) {
 	})
 }
 
-// logTakeover logs and counts that this worker goes on with a turn that a worker
-// had begun under an earlier delivery. That worker, which may be this one, has
-// handed it on, or it is taken for one that served the agent and was lost after
-// the trigger was stored. Without such a worker, and after a worker that has
-// given the turn back for a failure, it logs nothing. It does not wait for the
-// answers of other workers.
+// logTakeover logs and counts that this worker goes on with a turn that a
+// worker had begun under an earlier delivery. That worker, which may be this
+// one, has handed it on, or it is taken for one that served the agent and was
+// lost after the trigger was stored. Without such a worker, and after a worker
+// that has given the turn back for a failure, it logs nothing. It does not wait
+// for the answers of other workers.
 func (x *execution) logTakeover(ctx context.Context) {
 	w := x.w
 	r := x.run

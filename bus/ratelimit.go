@@ -27,8 +27,8 @@ func (r *RateLimit) String() string { return r.bucket.String() + ", key " + r.ke
 // Read returns the value and its revision, 0 if none was ever stored. A removed
 // value is empty and has a revision. Read repeats requests without an answer
 // until ctx ends. The replica that answers may lag. The answer is revision
-// minSeq or a later one: after a refused write, pass ConflictError.Last; 0 takes
-// any. Read fails if replicas answer without that revision for 5 s.
+// minSeq or a later one: after a refused write, pass ConflictError.Last; 0
+// takes any. Read fails if replicas answer without that revision for 5 s.
 func (r *RateLimit) Read(ctx context.Context, minSeq uint64) (value []byte, rev uint64, err error) {
 	err = r.do(ctx, func() (again bool, _ error) {
 		for range maxLagPolls {

@@ -48,10 +48,10 @@ func CheckArtifactName(name string) error {
 	return nil
 }
 
-// Artifacts returns the artifacts that the outcomes of the calls and the reviews
-// name, in call order, each once, and at most MaxArtifacts. More is the number
-// of the others, with those that an outcome has left out. One that several
-// outcomes have left out counts several times.
+// Artifacts returns the artifacts that the outcomes of the calls and the
+// reviews name, in call order, each once, and at most MaxArtifacts. More is the
+// number of the others, with those that an outcome has left out. One that
+// several outcomes have left out counts several times.
 func (ts Turns) Artifacts() (all []Artifact, more int) {
 	seen := map[string]bool{}
 	for _, t := range ts {

@@ -92,10 +92,10 @@ func environment(dir, key string, names []string) []string {
 // has the bound in MiB and the bytes that are lost.
 const truncated = "\n... [output truncated, exceeded %d MiB: %d bytes left out here]\n"
 
-// outputOf returns the output of a command. For a command that failed it returns
-// an error with the exit code and the output. If the command was ended for its
-// use of the machine, the error says so. A command that ctx ended has its output
-// and the cause.
+// outputOf returns the output of a command. For a command that failed it
+// returns an error with the exit code and the output. If the command was ended
+// for its use of the machine, the error says so. A command that ctx ended has
+// its output and the cause.
 func outputOf(r sandbox.Result) (string, error) {
 	var out strings.Builder
 	out.Grow(len(r.Output.Head) + len(r.Output.Tail) + len(truncated))

@@ -3,8 +3,10 @@ package chaostest
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,23 +15,105 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// TestGroupsSurviveKills kills a server again and again while 32 writers store
-// calls in groups. A write that has returned a sequence is stored there. One
-// that its own fence has refused is stored too: the answer was lost. The group
-// that was sent again is refused with it, so that its writes go on alone. No
-// call is stored twice.
+// TestGroupsSurviveKills kills a server again and again while writers store
+// calls in groups.
 func TestGroupsSurviveKills(t *testing.T) {
-	const writers, kills = 32, 20
+	const kills = 20
 	s := newServers(t, newGroup(t, newJournal(t)), 1, t.TempDir())
 	n := s.nodes[0]
-	if err := s.up(t.Context(), n); err != nil {
+	w := startWriters(t, s)
+	for k := range kills {
+		pauseT(t, time.Duration(60+7*k)*time.Millisecond)
+		n.proc.kill()
+		if err := s.up(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d kills: %s", kills, w.end(t))
+}
+
+// TestGroupsWithoutRoom takes the room of a server again and again while
+// writers store calls in groups. The server may store some messages of a group
+// then, and not answer. After a restart it may store the others.
+func TestGroupsWithoutRoom(t *testing.T) {
+	const rounds = 8
+	restart := func(t *testing.T, s *servers) {
+		t.Helper()
+		s.nodes[0].proc.kill()
+		if err := s.up(t.Context(), s.nodes[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("account", func(t *testing.T) {
+		s := newServers(t, newGroup(t, newJournal(t)), 1, t.TempDir())
+		n := s.nodes[0]
+		n.Config = filepath.Join(t.TempDir(), "nats.conf")
+		const step = 128 << 10
+		if err := n.limit(step); err != nil {
+			t.Fatal(err)
+		}
+		w := startWriters(t, s)
+		for round := range rounds {
+			pauseT(t, 300*time.Millisecond)
+			if round%3 == 2 {
+				restart(t, s)
+			}
+			if err := errors.Join(n.limit((round+2)*step), n.proc.cmd.Process.Signal(syscall.SIGHUP)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(n.limit(diskSize), n.proc.cmd.Process.Signal(syscall.SIGHUP)); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%d times without room: %s", rounds, w.end(t))
+	})
+	t.Run("disk", func(t *testing.T) {
+		disk := newFullDisk(t)
+		s := newServers(t, newGroup(t, newJournal(t)), 1, disk.dir)
+		w := startWriters(t, s)
+		for range rounds {
+			pauseT(t, 100*time.Millisecond)
+			if err := disk.fill(); err != nil {
+				t.Fatal(err)
+			}
+			pauseT(t, 200*time.Millisecond)
+			if err := disk.empty(); err != nil {
+				t.Fatal(err)
+			}
+			restart(t, s)
+		}
+		t.Logf("%d times without room: %s", rounds, w.end(t))
+	})
+}
+
+func pauseT(t *testing.T, d time.Duration) {
+	t.Helper()
+	if err := pause.For(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writers store calls, more than one at a time in groups.
+type writers struct {
+	conn  *bus.Conn
+	all   sync.WaitGroup
+	ended atomic.Bool
+	// written has the sequence that each write of a writer returned; 0: the
+	// write was refused by its own fence.
+	written []map[string]uint64
+}
+
+// startWriters starts a server and 32 writers.
+func startWriters(t *testing.T, s *servers) *writers {
+	t.Helper()
+	if err := s.up(t.Context(), s.nodes[0]); err != nil {
 		t.Fatal(err)
 	}
 	c, err := bus.Open(t.Context(), bus.Config{Dial: bus.Dial{URL: s.urls()}, GroupFrom: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(c.Close)
 	if err := c.Provision(t.Context(), bus.Provision{Sync: bus.SyncAlways}); err != nil {
 		t.Fatal(err)
 	}
@@ -37,42 +121,44 @@ func TestGroupsSurviveKills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var killed atomic.Bool
-	written := make([]map[string]uint64, writers) // 0: refused by its own fence
-	var all sync.WaitGroup
-	for w := range writers {
-		written[w] = map[string]uint64{}
-		all.Go(func() {
-			for i := 0; !killed.Load(); i++ {
-				tree, err := subjects.ParseTree(fmt.Sprintf("W%dT%d", w, i))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				call := c.Space().Run(agent, tree, subjects.Root).Call()
-				m := bus.Message{Subject: call, Body: []byte(call), Fence: bus.After(call, 0)}
-				seq, err := c.Write(t.Context(), m)
-				if _, refused := errors.AsType[*bus.ConflictError](err); err != nil && !refused {
-					t.Errorf("%s: %v", call, err)
-					return
-				}
-				written[w][call] = seq
-			}
-		})
+	w := &writers{conn: c, written: make([]map[string]uint64, 32)}
+	for i := range w.written {
+		w.written[i] = map[string]uint64{}
+		w.all.Go(func() { w.write(t, agent, i) })
 	}
-	for k := range kills {
-		if err := pause.For(t.Context(), time.Duration(60+7*k)*time.Millisecond); err != nil {
-			t.Fatal(err)
+	return w
+}
+
+// write stores calls of trees until the writers end.
+func (w *writers) write(t *testing.T, agent subjects.Agent, writer int) {
+	t.Helper()
+	for n := 0; !w.ended.Load(); n++ {
+		tree, err := subjects.ParseTree(fmt.Sprintf("W%dT%d", writer, n))
+		if err != nil {
+			t.Error(err)
+			return
 		}
-		n.proc.kill()
-		if err := s.up(t.Context(), n); err != nil {
-			t.Fatal(err)
+		call := w.conn.Space().Run(agent, tree, subjects.Root).Call()
+		m := bus.Message{Subject: call, Body: []byte(call), Fence: bus.After(call, 0)}
+		seq, err := w.conn.Write(t.Context(), m)
+		if _, refused := errors.AsType[*bus.ConflictError](err); err != nil && !refused {
+			t.Errorf("%s: %v", call, err)
+			return
 		}
+		w.written[writer][call] = seq
 	}
-	killed.Store(true)
-	all.Wait()
+}
+
+// end ends the writers, and checks that each call is stored once, and is the
+// message that its write returned. One that its own fence has refused is stored
+// too: the answer was lost. The group that was sent again is refused with it,
+// so that its writes go on alone.
+func (w *writers) end(t *testing.T) string {
+	t.Helper()
+	w.ended.Store(true)
+	w.all.Wait()
 	stored, grouped, refused := map[string]uint64{}, 0, 0
-	for m, err := range c.Scan(t.Context(), c.Space().All(), 0) {
+	for m, err := range w.conn.Scan(t.Context(), w.conn.Space().All(), 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +171,7 @@ func TestGroupsSurviveKills(t *testing.T) {
 		}
 	}
 	total := 0
-	for _, calls := range written {
+	for _, calls := range w.written {
 		total += len(calls)
 		for call, seq := range calls {
 			if seq == 0 {
@@ -100,5 +186,5 @@ func TestGroupsSurviveKills(t *testing.T) {
 		t.Errorf("%d messages of %d writes, %d of them in groups; want one of each, and a tenth in groups",
 			len(stored), total, grouped)
 	}
-	t.Logf("%d kills: %d writes, %d of them in groups, %d without an answer", kills, total, grouped, refused)
+	return fmt.Sprintf("%d writes, %d of them in groups, %d without an answer", total, grouped, refused)
 }
