@@ -121,8 +121,8 @@ func (f *faultAt) struck() bool {
 }
 
 // runTree submits a tree to the victim, starts a successor after the fault, and
-// returns the tree's outcome. Where no fault has happened, it waits until the
-// victim has taken its last steps.
+// returns the tree's outcome. If no fault has happened by then, it waits until
+// one does, or until the victim has taken its last steps.
 func (f *faultAt) runTree(h *harness) (root subjects.Run, o run.Outcome) {
 	return f.runTask(h, "a0", "L")
 }
@@ -147,9 +147,13 @@ func (f *faultAt) runTask(h *harness, agent, task string) (root subjects.Run, o 
 	select {
 	case <-f.begun:
 		h.startWorker("successor", workerOptions{Config: f.config})
-		o = <-finished
+		return root, <-finished
 	case o = <-finished:
-		time.Sleep(time.Minute)
+	}
+	select {
+	case <-f.begun: // at a step after the outcome, for example for a fork
+		h.startWorker("successor", workerOptions{Config: f.config})
+	case <-time.After(time.Minute):
 	}
 	return root, o
 }
