@@ -66,7 +66,7 @@ func TestReplacedStreamTakesNoWrite(t *testing.T) {
 	if _, err := c.Write(t.Context(), m); !errors.Is(err, ErrReplaced) {
 		t.Errorf("write: %v, want %v", err, ErrReplaced)
 	}
-	for _, err := range c.WriteAll(t.Context(), []Message{m}) {
+	for _, err := range c.WriteAll(t.Context(), []Message{m, {Subject: "axe.run.echo.T2.r.call", Body: []byte("{}")}}) {
 		if !errors.Is(err, ErrReplaced) {
 			t.Errorf("writes together: %v, want %v", err, ErrReplaced)
 		}
