@@ -108,6 +108,7 @@ func TestForgottenIDs(t *testing.T) {
 	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, true)
 	tree := treeT(t, "T1")
 	result := Message{Subject: c.Space().Result(agentT(t, "a"), tree), ID: "result"}
+	other := Message{Subject: c.Space().Result(agentT(t, "a"), treeT(t, "T2")), ID: "other"}
 	write := map[string]func(){
 		"one": func() {
 			if _, err := c.Write(t.Context(), result); err != nil {
@@ -115,7 +116,7 @@ func TestForgottenIDs(t *testing.T) {
 			}
 		},
 		"several": func() {
-			for _, err := range c.WriteAll(t.Context(), []Message{result}) {
+			for _, err := range c.WriteAll(t.Context(), []Message{result, other}) {
 				if err != nil {
 					t.Fatal(err)
 				}
