@@ -94,7 +94,7 @@ func (c *Conn) Provisioned(ctx context.Context) error {
 	s := newStreams(c.cfg.Space.Spread(n))
 	s.replicas = max(1, first.Replicas)
 	if first.AllowAtomicPublish {
-		s.groupAs(c, c.streams.Load())
+		s.groupAs(ctx, c, c.streams.Load())
 	}
 	c.setStreams(s)
 	return nil
@@ -102,19 +102,28 @@ func (c *Conn) Provisioned(ctx context.Context) error {
 
 // groupAs sets what stores writes together. Writes may be waiting in that of
 // the streams as they were known before, so it stays if it is there.
-func (s *streams) groupAs(c *Conn, before *streams) {
+func (s *streams) groupAs(ctx context.Context, c *Conn, before *streams) {
 	if before.submits != nil && len(before.commits) == len(s.names) {
 		s.submits, s.commits = before.submits, before.commits
 		return
 	}
-	rtt, err := c.nc.RTT()
-	if err != nil {
-		rtt = farServer // the readings of the clock then decide
-	}
+	rtt := roundTrip(ctx, c)
 	s.submits = newGroupCommit(c, rtt)
 	for range s.names {
 		s.commits = append(s.commits, newGroupCommit(c, rtt))
 	}
+}
+
+// roundTrip measures the round trip to the server. Without an answer it returns
+// farServer: the readings of the clock then decide whether the server is far.
+func roundTrip(ctx context.Context, c *Conn) time.Duration {
+	ctx, r := c.inflight.begin(ctx, "")
+	defer r.done()
+	began := time.Now()
+	if c.nc.FlushWithContext(ctx) != nil {
+		return farServer
+	}
+	return time.Since(began)
 }
 
 // firstStream returns the configuration of the first stream of runs, which says
