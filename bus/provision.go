@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/axebus/axe/internal/pause"
 	"github.com/axebus/axe/subjects"
 )
 
@@ -238,7 +239,7 @@ func ensureBuckets(ctx context.Context, js jetstream.JetStream, sp subjects.Spac
 // allowBatches makes a stream accept or refuse atomic batches. The client
 // library sets that for no bucket.
 func allowBatches(ctx context.Context, js jetstream.JetStream, name string, allow bool) error {
-	s, err := js.Stream(ctx, name)
+	s, err := existing(ctx, js, name)
 	if err != nil {
 		return err
 	}
@@ -250,6 +251,25 @@ func allowBatches(ctx context.Context, js jetstream.JetStream, name string, allo
 	_, err = js.UpdateStream(ctx, cfg)
 	return err
 }
+
+// existing returns a stream that another worker may be creating. The servers of
+// a cluster refuse to create it again before they can find it.
+func existing(ctx context.Context, js jetstream.JetStream, name string) (jetstream.Stream, error) {
+	for range int(answerTimeout / existingPoll) {
+		s, err := js.Stream(ctx, name)
+		if !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return s, err
+		}
+		if err := pause.For(ctx, existingPoll); err != nil {
+			return nil, err
+		}
+	}
+	return js.Stream(ctx, name)
+}
+
+// existingPoll is the time between two requests for a stream that another
+// worker may be creating.
+const existingPoll = 50 * time.Millisecond
 
 // ensureGrouped is ensureStream for a stream whose writes are stored together
 // if the server syncs each of them.
@@ -276,8 +296,7 @@ func ensureStream(
 		if _, err = js.CreateStream(ctx, want); err == nil || !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			return wrapStream(want.Name, err)
 		}
-		// Another worker has created it meanwhile.
-		s, err = js.Stream(ctx, want.Name)
+		s, err = existing(ctx, js, want.Name)
 	}
 	if err != nil {
 		return wrapStream(want.Name, err)

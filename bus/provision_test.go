@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -72,5 +73,32 @@ func TestBoundedStreamIsRefused(t *testing.T) {
 	}
 	if err := c.Provision(t.Context(), Provision{}); err != nil {
 		t.Errorf("without a bound: got %v, want no error", err)
+	}
+}
+
+// TestStreamThatAnotherWorkerCreates: a server of a cluster refuses to create a
+// stream that another worker is creating, and cannot find it yet. The worker
+// waits until it is there.
+func TestStreamThatAnotherWorkerCreates(t *testing.T) {
+	t.Parallel()
+	c := openT(t, Dial{Server: serveT(t, ServerConfig{})}, false)
+	asked, err := c.nc.SubscribeSync("$JS.API.STREAM.INFO.OTHERS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(chan error, 1)
+	go func() { found <- allowBatches(t.Context(), c.js, "OTHERS", true) }()
+	ctx, cancel := context.WithTimeout(t.Context(), answerTimeout)
+	defer cancel()
+	for range 2 { // the answer to the first request is that there is none
+		if _, err := asked.NextMsgWithContext(ctx); err != nil {
+			t.Fatal("it has not asked again: ", err)
+		}
+	}
+	if _, err := c.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "OTHERS"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-found; err != nil {
+		t.Errorf("while it is created: got %v, want no error", err)
 	}
 }
