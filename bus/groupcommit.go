@@ -222,7 +222,7 @@ func (g *groupCommit) storeGroup(ctx context.Context, group []*groupedWrite, beg
 	if g.conn.Health.isConfirmed() {
 		last, err = storeBatch(ctx, g.conn, messages(group))
 	}
-	refused := err != nil && isRefused(err)
+	refused := isRefused(err)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.storing.Equal(began) {
@@ -250,7 +250,7 @@ func (g *groupCommit) storeGroup(ctx context.Context, group []*groupedWrite, beg
 // cannot be stored with the others.
 func isRefused(err error) bool {
 	_, answered := errors.AsType[*jetstream.APIError](err)
-	return answered || Forbidden(err) || errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject)
+	return answered || unsendable(err)
 }
 
 // storeBatch stores messages of one stream in an atomic batch, and returns the

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/axebus/axe/subjects"
 )
@@ -315,16 +314,7 @@ func TestLeftWriteOfARefusedGroup(t *testing.T) {
 // stored, wherever in the group the message is.
 func TestGroupOfAForbiddenMessage(t *testing.T) {
 	forbidden := Message{Subject: "axe.run.a.F.r.call"}
-	permissions := &server.Permissions{
-		Publish:   &server.SubjectPermission{Deny: []string{forbidden.Subject}},
-		Subscribe: &server.SubjectPermission{Allow: []string{">"}},
-	}
-	url := natsT(t, &server.Options{
-		JetStream: true, StoreDir: t.TempDir(),
-		Users: []*server.User{
-			{Username: "op", Password: "x"}, {Username: "bound", Password: "x", Permissions: permissions},
-		},
-	})
+	url := denyingT(t, forbidden.Subject)
 	op := openT(t, Dial{URL: url, User: "op", Password: "x"}, false)
 	if err := op.Provision(t.Context(), Provision{Sync: SyncAlways}); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,22 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
+// denyingT serves two users with the password x, and returns the URL. The user
+// op may do everything. The user bound may not publish to a subject.
+func denyingT(t *testing.T, subject string) (url string) {
+	t.Helper()
+	permissions := &server.Permissions{
+		Publish:   &server.SubjectPermission{Deny: []string{subject}},
+		Subscribe: &server.SubjectPermission{Allow: []string{">"}},
+	}
+	return natsT(t, &server.Options{
+		JetStream: true, StoreDir: t.TempDir(),
+		Users: []*server.User{
+			{Username: "op", Password: "x"}, {Username: "bound", Password: "x", Permissions: permissions},
+		},
+	})
+}
+
 // TestForbidden: the server refuses a request for want of a permission. The
 // request fails at once, and its error names the subject. The permitted
 // requests before it succeed.
@@ -21,16 +37,7 @@ func TestForbidden(t *testing.T) {
 		{"$JS.API.DIRECT.GET.AXE_RUNS", `nats: permissions violation: `},
 		{submit, "write " + submit + ": nats: permissions violation: "},
 	} {
-		permissions := &server.Permissions{
-			Publish:   &server.SubjectPermission{Deny: []string{test.forbidden}},
-			Subscribe: &server.SubjectPermission{Allow: []string{">"}},
-		}
-		url := natsT(t, &server.Options{
-			JetStream: true, StoreDir: t.TempDir(),
-			Users: []*server.User{
-				{Username: "op", Password: "x"}, {Username: "bound", Password: "x", Permissions: permissions},
-			},
-		})
+		url := denyingT(t, test.forbidden)
 		openT(t, Dial{URL: url, User: "op", Password: "x"}, true)
 		c := openT(t, Dial{URL: url, User: "bound", Password: "x"}, false)
 		began := time.Now()
@@ -54,16 +61,7 @@ func TestForbidden(t *testing.T) {
 // violation, and does not wait for the end of its context.
 func TestTrimForbidden(t *testing.T) {
 	const purge = "$JS.API.STREAM.PURGE.KV_AXE_MEMORY"
-	permissions := &server.Permissions{
-		Publish:   &server.SubjectPermission{Deny: []string{purge}},
-		Subscribe: &server.SubjectPermission{Allow: []string{">"}},
-	}
-	url := natsT(t, &server.Options{
-		JetStream: true, StoreDir: t.TempDir(),
-		Users: []*server.User{
-			{Username: "op", Password: "x"}, {Username: "bound", Password: "x", Permissions: permissions},
-		},
-	})
+	url := denyingT(t, purge)
 	op := openT(t, Dial{URL: url, User: "op", Password: "x"}, true)
 	agent := agentT(t, "lead")
 	appendT(t, op.Memory(), agent, "one", "two")

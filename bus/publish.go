@@ -260,13 +260,16 @@ func (c *Conn) failed(ctx context.Context, fence Fence, err error) (again bool, 
 			return true, err
 		}
 		return false, ErrNoStream
-	case errors.Is(err, nats.ErrConnectionClosed),
-		errors.Is(err, nats.ErrMaxPayload),
-		errors.Is(err, nats.ErrBadSubject),
-		Forbidden(err):
+	case errors.Is(err, nats.ErrConnectionClosed), unsendable(err):
 		return false, err
 	}
 	return true, err
+}
+
+// unsendable reports whether an error says that this connection may not or
+// cannot send a message.
+func unsendable(err error) bool {
+	return errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) || Forbidden(err)
 }
 
 // writeFailed is Conn.failed for an attempt to store a message. If answers of
