@@ -108,11 +108,9 @@ func full(t *testing.T, bin string, trees int) {
 			t.Fatal(err)
 		}
 		h.startFleet(t, worker)
-		limit := func(bytes int) error {
-			return errors.Join(node.limit(bytes), node.proc.cmd.Process.Signal(syscall.SIGHUP))
-		}
 		// The trees under way have stored more than that by now.
-		h.runFull(t, trees, func() error { return limit(64 << 10) }, func() error { return limit(diskSize) })
+		fill := func() error { return node.relimit(64 << 10) }
+		h.runFull(t, trees, fill, func() error { return node.relimit(diskSize) })
 	})
 }
 
@@ -125,6 +123,11 @@ func (n *node) limit(bytes int) error {
 		accounts { AXE { users: [{user: axe, password: axe}], jetstream: { max_file: %d } } }
 		no_auth_user: axe
 	`, n.addr(), n.Store, bytes), 0o600)
+}
+
+// relimit changes the limit of the account while the node runs.
+func (n *node) relimit(bytes int) error {
+	return errors.Join(n.limit(bytes), n.proc.cmd.Process.Signal(syscall.SIGHUP))
 }
 
 // runFull takes all room while trees are under way. Each worker logs the reason

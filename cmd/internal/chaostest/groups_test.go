@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,14 +19,10 @@ import (
 func TestGroupsSurviveKills(t *testing.T) {
 	const kills = 20
 	s := newServers(t, newGroup(t, newJournal(t)), 1, t.TempDir())
-	n := s.nodes[0]
 	w := startWriters(t, s)
 	for k := range kills {
 		pauseT(t, time.Duration(60+7*k)*time.Millisecond)
-		n.proc.kill()
-		if err := s.up(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
+		restartT(t, s)
 	}
 	t.Logf("%d kills: %s", kills, w.end(t))
 }
@@ -37,13 +32,6 @@ func TestGroupsSurviveKills(t *testing.T) {
 // then, and not answer. After a restart it may store the others.
 func TestGroupsWithoutRoom(t *testing.T) {
 	const rounds = 8
-	restart := func(t *testing.T, s *servers) {
-		t.Helper()
-		s.nodes[0].proc.kill()
-		if err := s.up(t.Context(), s.nodes[0]); err != nil {
-			t.Fatal(err)
-		}
-	}
 	t.Run("account", func(t *testing.T) {
 		s := newServers(t, newGroup(t, newJournal(t)), 1, t.TempDir())
 		n := s.nodes[0]
@@ -56,13 +44,13 @@ func TestGroupsWithoutRoom(t *testing.T) {
 		for round := range rounds {
 			pauseT(t, 300*time.Millisecond)
 			if round%3 == 2 {
-				restart(t, s)
+				restartT(t, s)
 			}
-			if err := errors.Join(n.limit((round+2)*step), n.proc.cmd.Process.Signal(syscall.SIGHUP)); err != nil {
+			if err := n.relimit((round + 2) * step); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := errors.Join(n.limit(diskSize), n.proc.cmd.Process.Signal(syscall.SIGHUP)); err != nil {
+		if err := n.relimit(diskSize); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("%d times without room: %s", rounds, w.end(t))
@@ -80,10 +68,19 @@ func TestGroupsWithoutRoom(t *testing.T) {
 			if err := disk.empty(); err != nil {
 				t.Fatal(err)
 			}
-			restart(t, s)
+			restartT(t, s)
 		}
 		t.Logf("%d times without room: %s", rounds, w.end(t))
 	})
+}
+
+// restartT kills the only server, and starts it again.
+func restartT(t *testing.T, s *servers) {
+	t.Helper()
+	s.nodes[0].proc.kill()
+	if err := s.up(t.Context(), s.nodes[0]); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func pauseT(t *testing.T, d time.Duration) {
