@@ -25,18 +25,24 @@ type linkTimes struct {
 	answer time.Duration
 }
 
-// maxTurnTrips is the largest number of round trips of one turn of a parent:
-// three for a first turn, three or four from the last outcome to the answer,
-// and one more if a trigger finds no worker's request for messages.
+// maxTurnTrips is the largest number of round trips of one turn of a parent. A
+// first turn takes three. It takes one more if its trigger finds no worker's
+// request for messages at the server, and one more if each request that comes
+// next is for one message, and gets that of another run. From the last outcome
+// to the answer a turn takes three or four, and one more for want of a request.
 const maxTurnTrips = 5
 
 // maxTreeTrips is the largest number of round trips of a tree of three levels,
 // from its root's call to its outcome. Five turns follow each other: the first
 // turns of the root and of a middle run, a leaf's turn, and the second turns of
-// the middle run and of the root. Each turn of a parent takes three round
-// trips, and the leaf's takes one. Each of the five may take one more, if its
-// trigger finds no worker's request for messages at the server.
-const maxTreeTrips = 4*3 + 1 + 5
+// the middle run and of the root. Without a wait for a request, each turn of a
+// parent takes three round trips, and the leaf's takes one. The three first
+// turns may wait for two more, and the second turns for one.
+const maxTreeTrips = 2*(3+2) + (1 + 2) + 2*(3+1)
+
+// maxMeanTrips is the largest mean of trees at different times. It has one wait
+// for each of the five turns.
+const maxMeanTrips = 4*3 + 1 + 5
 
 // TestSlowLink: the workers are far away from the server. At every length of
 // the round trip, a tree and a turn of a parent take no more than a fixed
@@ -102,6 +108,10 @@ func testSlowLink(t *testing.T, h *harness, roundTrip time.Duration) {
 	if worst.tree > maxTreeTrips*roundTrip+pauses {
 		t.Errorf("a tree took %v besides its models, want at most %v: %d round trips of %v, and %v",
 			worst.tree, maxTreeTrips*roundTrip+pauses, maxTreeTrips, roundTrip, pauses)
+	}
+	if mean.tree > maxMeanTrips*roundTrip+pauses {
+		t.Errorf("a tree took %v in the mean besides its models, want at most %v: %d round trips of %v, and %v",
+			mean.tree, maxMeanTrips*roundTrip+pauses, maxMeanTrips, roundTrip, pauses)
 	}
 	const turns = 2*(1+3) + 9 // of one tree
 	if asked := len(h.requests("tree")); asked != trees*turns {
