@@ -123,7 +123,7 @@ func TestManyBytesAreScanned(t *testing.T) {
 	c, r := farT(t)
 	body := make([]byte, 4<<20)
 	for i := range 18 {
-		m := Message{Subject: r.Reply(1, i), Body: body, Fence: After(r.Log(), 0)}
+		m := Message{Subject: r.Reply(1, i), Body: body, Fence: After(r.Log(), 0), ID: NewID()}
 		if _, err := c.Write(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
