@@ -89,7 +89,7 @@ var allowedImports = map[string][]string{
 	"internal/traceparent": {},
 	"internal/otlp": {
 		"agentd/run", "client", "internal/trace", "provider", "subjects", "go.opentelemetry.io/proto/otlp/...",
-		"google.golang.org/protobuf/proto",
+		"google.golang.org/protobuf/...", "golang.org/x/net/http/httpguts",
 	},
 	"internal/metrics": {"bus", "agentd/run", "price", "provider", "github.com/prometheus/client_golang/..."},
 	"client": {

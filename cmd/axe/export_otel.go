@@ -181,7 +181,7 @@ func (x *tracing) delivered(ctx context.Context, ses *cli.Session, d *bus.Delive
 	}
 	err = x.send(ctx, s)
 	if errors.Is(err, otlp.ErrRefused) {
-		x.log.ErrorContext(ctx, "tree not exported", slog.String("tree", at.Run.Tree.String()), slog.Any("error", err))
+		x.log.ErrorContext(ctx, "spans refused", slog.String("tree", at.Run.Tree.String()), slog.Any("error", err))
 		return d.Ack()
 	}
 	if err != nil {

@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -21,6 +20,8 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"golang.org/x/net/http/httpguts"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -30,21 +31,26 @@ const (
 	defaultTimeout = 10 * time.Second
 	// maxSpans is the largest number of spans in one request.
 	maxSpans = 512
-	// maxAnswer bounds the part of a refusal that an error shows, in bytes.
-	maxAnswer = 300
+	// maxRefusal bounds the part of a refusal that an error shows, in bytes.
+	maxRefusal = 300
+	// maxAnswer bounds the part of an answer that is read, in bytes.
+	maxAnswer = 1 << 20
 )
 
-// ErrOff is the error of FromEnv if the environment names no collector.
+// ErrOff is the error of FromEnv if the environment names no collector, or
+// turns the export off with OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER.
 var ErrOff = errors.New("no collector: set OTEL_EXPORTER_OTLP_ENDPOINT, for example to http://127.0.0.1:4318")
 
-// ErrPasses is wrapped by the error of an export that may succeed later.
+// ErrPasses is wrapped by the error of an export that the caller may try again:
+// the collector did not answer, or asked to wait. A collector with a certificate
+// that the client does not trust counts as one that did not answer.
 var ErrPasses = errors.New("the collector takes no spans at this moment")
 
-// ErrRefused is wrapped by the error of an export whose spans the collector
-// cannot take. It takes others.
+// ErrRefused is wrapped by the error of an export whose spans, or some of them,
+// the collector does not take. The collector may take other spans.
 var ErrRefused = errors.New("the collector refuses the spans")
 
-// Exporter sends spans to a collector.
+// Exporter sends spans to a collector. It is safe for concurrent use.
 type Exporter struct {
 	url      string
 	header   http.Header
@@ -55,49 +61,51 @@ type Exporter struct {
 	version  string
 }
 
-// FromEnv makes an exporter of the standard variables of OpenTelemetry. Getenv
-// is os.Getenv. Version is that of the program. The error is ErrOff if there is
-// no address.
+// FromEnv makes an exporter from the standard variables of OpenTelemetry.
+// Getenv returns the value of a variable, as os.Getenv does. Version is that of
+// the program. The error is ErrOff if the export is off.
 func FromEnv(getenv func(string) string, version string) (*Exporter, error) {
-	env := func(name string) string {
-		return cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_"+name), getenv("OTEL_EXPORTER_OTLP_"+name))
+	// env returns the name and the value of a variable. One for traces goes
+	// before one for all signals.
+	env := func(name string) (variable, value string) {
+		if value = getenv("OTEL_EXPORTER_OTLP_TRACES_" + name); value != "" {
+			return "OTEL_EXPORTER_OTLP_TRACES_" + name, value
+		}
+		return "OTEL_EXPORTER_OTLP_" + name, getenv("OTEL_EXPORTER_OTLP_" + name)
 	}
-	e := &Exporter{
-		header: http.Header{}, timeout: defaultTimeout, client: &http.Client{}, version: version,
-		url: getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+	e := &Exporter{header: http.Header{}, timeout: defaultTimeout, version: version, client: &http.Client{
+		// A redirected POST loses its body, or gives it to another host.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	variable, endpoint := env("ENDPOINT")
+	if e.url = endpoint; variable == "OTEL_EXPORTER_OTLP_ENDPOINT" && endpoint != "" {
+		e.url = strings.TrimSuffix(endpoint, "/") + "/v1/traces"
 	}
-	if base := getenv("OTEL_EXPORTER_OTLP_ENDPOINT"); e.url == "" && base != "" {
-		e.url = strings.TrimSuffix(base, "/") + "/v1/traces"
-	}
-	if e.url == "" || getenv("OTEL_SDK_DISABLED") == "true" || getenv("OTEL_TRACES_EXPORTER") == "none" {
+	if e.url == "" || strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") || getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return nil, ErrOff
 	}
 	if u, err := url.Parse(e.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT must be an http or https URL, got %q", e.url)
+		return nil, fmt.Errorf("%s must be an http or https URL, got %q", variable, endpoint)
 	}
-	if p := env("PROTOCOL"); p != "" && p != "http/protobuf" {
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf, got %q", p)
+	if variable, p := env("PROTOCOL"); p != "" && p != "http/protobuf" {
+		return nil, fmt.Errorf("%s must be http/protobuf, got %q", variable, p)
 	}
-	switch c := env("COMPRESSION"); c {
+	switch variable, c := env("COMPRESSION"); c {
 	case "", "none":
 	case "gzip":
 		e.gzip = true
 	default:
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_COMPRESSION must be gzip or none, got %q", c)
+		return nil, fmt.Errorf("%s must be gzip or none, got %q", variable, c)
 	}
-	if given := env("TIMEOUT"); given != "" {
+	if variable, given := env("TIMEOUT"); given != "" {
 		n, err := strconv.Atoi(given)
 		if err != nil || n <= 0 {
-			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT must be milliseconds, got %q", given)
+			return nil, fmt.Errorf("%s must be a positive number of milliseconds, got %q", variable, given)
 		}
 		e.timeout = time.Duration(n) * time.Millisecond
 	}
-	headers, err := pairs("OTEL_EXPORTER_OTLP_HEADERS", env("HEADERS"))
-	if err != nil {
+	if err := e.addHeaders(env("HEADERS")); err != nil {
 		return nil, err
-	}
-	for _, h := range headers {
-		e.header.Set(h[0], h[1])
 	}
 	if err := e.trust(env("CERTIFICATE")); err != nil {
 		return nil, err
@@ -105,18 +113,31 @@ func FromEnv(getenv func(string) string, version string) (*Exporter, error) {
 	return e, e.describe(getenv)
 }
 
-// trust makes the client trust the authorities of a PEM file.
-func (e *Exporter) trust(file string) error {
+// addHeaders adds the headers of a list to each request. An error does not show
+// their values, which may be secret.
+func (e *Exporter) addHeaders(variable, list string) error {
+	headers, err := pairs(variable, list)
+	for _, h := range headers {
+		if !httpguts.ValidHeaderFieldName(h[0]) || !httpguts.ValidHeaderFieldValue(h[1]) {
+			return fmt.Errorf("%s: the header %q has a character that no header may have", variable, h[0])
+		}
+		e.header.Set(h[0], h[1])
+	}
+	return err
+}
+
+// trust makes the client trust the authorities of a PEM file, and no others.
+func (e *Exporter) trust(variable, file string) error {
 	if file == "" {
 		return nil
 	}
 	pem, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %w", err)
+		return fmt.Errorf("%s: %w", variable, err)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(pem) {
-		return fmt.Errorf("OTEL_EXPORTER_OTLP_CERTIFICATE: %s has no certificate", file)
+		return fmt.Errorf("%s: %s has no certificate", variable, file)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
@@ -124,7 +145,9 @@ func (e *Exporter) trust(file string) error {
 	return nil
 }
 
-// describe makes the resource of the spans.
+// describe makes the resource of the spans. OTEL_SERVICE_NAME goes before
+// OTEL_RESOURCE_ATTRIBUTES, and both go before the name and version of the
+// program.
 func (e *Exporter) describe(getenv func(string) string) error {
 	attrs, err := pairs("OTEL_RESOURCE_ATTRIBUTES", getenv("OTEL_RESOURCE_ATTRIBUTES"))
 	if err != nil {
@@ -144,7 +167,8 @@ func (e *Exporter) describe(getenv func(string) string) error {
 	return nil
 }
 
-// pairs reads a list like a=1,b=2 in which values are percent-encoded.
+// pairs reads a list like a=1,b=2 in which values are percent-encoded. The error
+// does not show the list, which may hold a secret.
 func pairs(variable, list string) (all [][2]string, _ error) {
 	for pair := range strings.SplitSeq(list, ",") {
 		if strings.TrimSpace(pair) == "" {
@@ -160,14 +184,22 @@ func pairs(variable, list string) (all [][2]string, _ error) {
 	return all, nil
 }
 
-// Export sends spans. The error wraps ErrPasses if another attempt may succeed.
+// Export sends spans, at most maxSpans in a request. It stops at an error, but
+// for one that wraps ErrRefused: it sends the other requests, and then returns
+// the refusals. Any other error wraps ErrPasses, or the collector takes no spans
+// at all.
 func (e *Exporter) Export(ctx context.Context, spans []*tracepb.Span) error {
+	var refusals []error
 	for part := range slices.Chunk(spans, maxSpans) {
-		if err := e.send(ctx, part); err != nil {
+		err := e.send(ctx, part)
+		switch {
+		case errors.Is(err, ErrRefused):
+			refusals = append(refusals, err)
+		case err != nil:
 			return err
 		}
 	}
-	return nil
+	return errors.Join(refusals...)
 }
 
 func (e *Exporter) send(ctx context.Context, spans []*tracepb.Span) error {
@@ -204,10 +236,10 @@ func (e *Exporter) send(ctx context.Context, spans []*tracepb.Span) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 == 2 {
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20)) // so that the connection is used again
-		return nil
+		answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the collector has the spans
+		return partlyRefused(answer)
 	}
-	says, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status says enough
+	says, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // an unread text changes nothing
 	err = fmt.Errorf("the collector says %s: %q", resp.Status, says)
 	if slices.Contains([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge}, resp.StatusCode) {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
@@ -219,4 +251,48 @@ func (e *Exporter) send(ctx context.Context, spans []*tracepb.Span) error {
 		return fmt.Errorf("%w: %w", ErrPasses, err)
 	}
 	return err
+}
+
+// partlyRefused returns the error of an answer if the collector has left out
+// some of the spans. The answer is an ExportTraceServiceResponse (OTLP 1.0). Its
+// field partial_success has the number of these spans in field 1, and a text in
+// field 2. The package of that message would bring gRPC with it.
+func partlyRefused(answer []byte) error {
+	partial := fields(answer)[1].bytes
+	said := fields(partial)
+	if said[1].number == 0 {
+		return nil
+	}
+	text := said[2].bytes
+	return fmt.Errorf("%w: %d of them: %q", ErrRefused, said[1].number, text[:min(len(text), maxRefusal)])
+}
+
+// field is a field of a message of protobuf: a varint or bytes.
+type field struct {
+	number uint64
+	bytes  []byte
+}
+
+// fields returns the fields of a message by their numbers, up to one that it
+// cannot read.
+func fields(message []byte) map[protowire.Number]field {
+	all := map[protowire.Number]field{}
+	for len(message) > 0 {
+		n, kind, tag := protowire.ConsumeTag(message)
+		if tag < 0 {
+			break
+		}
+		size := protowire.ConsumeFieldValue(n, kind, message[tag:])
+		if size < 0 {
+			break
+		}
+		var f field
+		if value := message[tag : tag+size]; kind == protowire.BytesType {
+			f.bytes, _ = protowire.ConsumeBytes(value)
+		} else {
+			f.number, _ = protowire.ConsumeVarint(value)
+		}
+		all[n], message = f, message[tag+size:]
+	}
+	return all
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/axebus/axe/internal/otlp"
@@ -42,16 +43,27 @@ func TestEnvironment(t *testing.T) {
 		env  func(string) string
 		want string
 	}{
-		"nothing":     {env(), "no collector"},
-		"disabled":    {env(at, "http://x", "OTEL_SDK_DISABLED", "true"), "no collector"},
-		"no exporter": {env(at, "http://x", "OTEL_TRACES_EXPORTER", "none"), "no collector"},
-		"no URL":      {env(at, "x:4318"), at},
-		"protocol":    {env(at, "http://x", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), "OTEL_EXPORTER_OTLP_PROTOCOL"},
-		"compression": {env(at, "http://x", compression, "zstd"), compression},
-		"timeout":     {env(at, "http://x", "OTEL_EXPORTER_OTLP_TIMEOUT", "10s"), "OTEL_EXPORTER_OTLP_TIMEOUT"},
-		"headers":     {env(at, "http://x", "OTEL_EXPORTER_OTLP_HEADERS", "key"), "OTEL_EXPORTER_OTLP_HEADERS"},
-		"certificate": {env(at, "http://x", certificate, "none.pem"), certificate},
-		"attributes":  {env(at, "http://x", "OTEL_RESOURCE_ATTRIBUTES", "=x"), "OTEL_RESOURCE_ATTRIBUTES"},
+		"nothing":          {env(), "no collector"},
+		"disabled":         {env(at, "http://x", "OTEL_SDK_DISABLED", "true"), "no collector"},
+		"no exporter":      {env(at, "http://x", "OTEL_TRACES_EXPORTER", "none"), "no collector"},
+		"no URL":           {env(at, "x:4318"), at},
+		"protocol":         {env(at, "http://x", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), "OTEL_EXPORTER_OTLP_PROTOCOL"},
+		"compression":      {env(at, "http://x", compression, "zstd"), compression},
+		"timeout":          {env(at, "http://x", "OTEL_EXPORTER_OTLP_TIMEOUT", "10s"), "OTEL_EXPORTER_OTLP_TIMEOUT"},
+		"headers":          {env(at, "http://x", "OTEL_EXPORTER_OTLP_HEADERS", "key"), "OTEL_EXPORTER_OTLP_HEADERS"},
+		"certificate":      {env(at, "http://x", certificate, "none.pem"), certificate},
+		"name of a header": {env(at, "http://x", "OTEL_EXPORTER_OTLP_HEADERS", "a b=c"), "OTEL_EXPORTER_OTLP_HEADERS"},
+		"line end in a header": {
+			env(at, "http://x", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=b%0Ac"), "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+		},
+		"traces disabled": {env(at, "http://x", "OTEL_SDK_DISABLED", "True"), "no collector"},
+		"no URL of traces": {
+			env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "x"), `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT must be an http or https URL`,
+		},
+		"timeout of traces": {
+			env(at, "http://x", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0"), "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+		},
+		"attributes": {env(at, "http://x", "OTEL_RESOURCE_ATTRIBUTES", "=x"), "OTEL_RESOURCE_ATTRIBUTES"},
 	} {
 		if _, err := otlp.FromEnv(test.env, "v1"); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error %v, want one about %s", name, err, test.want)
@@ -119,9 +131,15 @@ func TestRefusals(t *testing.T) {
 	type kind struct{ passes, refused bool }
 	passes, refused := kind{passes: true}, kind{refused: true}
 	for status, want := range map[int]kind{
+		302: {}, 307: {},
 		429: passes, 502: passes, 503: passes, 504: passes, 400: refused, 413: refused, 401: {}, 404: {}, 500: {},
 	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/login" {
+				t.Errorf("status %d: the exporter follows a redirection", status)
+				return
+			}
+			w.Header().Set("Location", "/login")
 			http.Error(w, "because", status)
 		}))
 		e, err := otlp.FromEnv(env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.URL), "v1")
@@ -136,6 +154,51 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("status %d: error %v, want the collector's text", status, err)
 		}
 		server.Close()
+	}
+}
+
+// TestPartlyRefused: the collector takes a request and leaves out some of its
+// spans, or refuses a request. The exporter sends the other requests all the
+// same, and its error has what the collector said of each.
+func TestPartlyRefused(t *testing.T) {
+	answers := []func(http.ResponseWriter){
+		func(w http.ResponseWriter) {
+			var partial []byte
+			partial = protowire.AppendVarint(protowire.AppendTag(partial, 1, protowire.VarintType), 7)
+			partial = protowire.AppendString(protowire.AppendTag(partial, 2, protowire.BytesType), "names too long")
+			_, _ = w.Write(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial))
+		},
+		func(w http.ResponseWriter) { http.Error(w, "too large", http.StatusRequestEntityTooLarge) },
+		func(http.ResponseWriter) {},
+		func(w http.ResponseWriter) {
+			// A warning: the collector has taken all spans.
+			warning := protowire.AppendString(protowire.AppendTag(nil, 2, protowire.BytesType), "be brief")
+			_, _ = w.Write(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), warning))
+		},
+		func(w http.ResponseWriter) { _, _ = w.Write([]byte{0xff}) },
+	}
+	var requests int
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests++
+		answers[requests-1](w)
+	}))
+	defer server.Close()
+	e, err := otlp.FromEnv(env("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL), "v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := make([]*tracepb.Span, 5*512)
+	for i := range many {
+		many[i] = &tracepb.Span{}
+	}
+	err = e.Export(t.Context(), many)
+	if requests != len(answers) || !errors.Is(err, otlp.ErrRefused) {
+		t.Fatalf("%d requests, error %v; want %d, and the refusals", requests, err, len(answers))
+	}
+	said := err.Error()
+	if !strings.Contains(said, `7 of them: "names too long"`) || !strings.Contains(said, "too large") ||
+		strings.Count(said, otlp.ErrRefused.Error()) != 2 {
+		t.Errorf("error %v, want what the collector said of two requests", err)
 	}
 }
 
