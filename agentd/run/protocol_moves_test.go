@@ -15,13 +15,13 @@ func (w *world) deliver(h *handler, k int) {
 		count:  c.count,
 		n:      c.total,
 		stored: len(w.stream),
-		must:   uint64(k + 1),
+		minSeq: uint64(k + 1),
 	}
 	m := w.stream[k]
 	h.slot = m.kind == call
 	if (c.count > 1 || m.kind == call) && !w.noLeader {
 		if own := w.own(m.path); len(own) > 0 {
-			h.must = own[len(own)-1]
+			h.minSeq = own[len(own)-1]
 		}
 	}
 	if m.kind == submission {
@@ -66,14 +66,14 @@ func (w *world) move(h *handler, way int) {
 			h.readAgain(h.state.Seq)
 			return
 		}
-		w.answered(h, answers[way])
+		w.takeAnswer(h, answers[way])
 	case atCommit:
 		w.commit(h)
 	case atWrite:
 		w.write(h)
 	case atOutcome:
 		w.moveOutcome(h, way)
-	case atSelf:
+	case atCancelSelf:
 		w.cancelSelf(h)
 		// The acknowledgement was lost, and the retry is refused.
 		if way == 1 && h.at == atAck {

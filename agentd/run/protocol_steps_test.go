@@ -51,7 +51,7 @@ func (w *world) steps() []step {
 			for way := range w.ways(h) {
 				out = append(out, step{move, i, way})
 			}
-			if w.crash > 0 && (h.at != atRead || h.turned) {
+			if w.crash > 0 && (h.at != atRead || h.rereads) {
 				out = append(out, step{crash, i, 0})
 			}
 			if w.drain > 0 {
@@ -106,7 +106,7 @@ func (w *world) ways(h *handler) int {
 		if w.lose > 0 {
 			return 3
 		}
-	case atSelf:
+	case atCancelSelf:
 		if w.lose > 0 {
 			return 2
 		}
@@ -158,17 +158,17 @@ func (w *world) do(s step) {
 	case move:
 		was, trig := h.at, h.seq()
 		w.move(h, s.arg)
-		w.trace("worker %d (#%d) %s, way %d: next %s", s.worker, trig, ats[was], s.arg, ats[h.at])
+		w.trace("worker %d (#%d) %s, way %d: next %s", s.worker, trig, stepNames[was], s.arg, stepNames[h.at])
 	case learn:
 		w.learn(h, s.arg)
 		w.trace("worker %d gets the cancel message of %s", s.worker, w.cancels[s.arg])
 	case crash:
-		w.trace("worker %d (#%d) dies before %s", s.worker, h.seq(), ats[h.at])
+		w.trace("worker %d (#%d) dies before %s", s.worker, h.seq(), stepNames[h.at])
 		w.crash--
 		w.faulty = true
 		w.giveBack(h)
 	case drain:
-		w.trace("worker %d (#%d) drains before %s", s.worker, h.seq(), ats[h.at])
+		w.trace("worker %d (#%d) drains before %s", s.worker, h.seq(), stepNames[h.at])
 		w.drain--
 		w.faulty = true
 		w.drained(h)

@@ -7,55 +7,77 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// at is the next step of a handler. A worker may die before any step.
+// at is the next step of a handler. A worker may die before each step but its
+// first read. The world is the same after a death there and after that read.
 type at byte
 
 const (
-	// read the run's messages, and see whether the run owes the holder of
-	// the trigger anything
+	// atRead: the worker reads the run's messages. It goes on if the run owes
+	// the holder of the trigger an effect.
 	atRead at = iota
-	// read the reply subject, and derive the effects that are owed
+	// atReply: the worker reads the reply subject, and derives the owed
+	// effects.
 	atReply
-	atAsk    // send the request to the model
-	atAnswer // the model answers
-	atCommit // append to the log
-	// calls, timers and cancel messages, one by one
+	// atAsk: the worker sends the request to the model.
+	atAsk
+	// atAnswer: the model answers.
+	atAnswer
+	// atCommit: the worker appends to the log.
+	atCommit
+	// atWrite: the worker writes the next one of its calls, timers and cancel
+	// messages.
 	atWrite
-	atOutcome // publish the outcome
-	atSelf    // write the run's own cancel message
+	// atOutcome: the worker publishes the outcome.
+	atOutcome
+	// atCancelSelf: the worker writes the run's own cancel message.
+	atCancelSelf
+	// atAck: the worker acknowledges the trigger.
 	atAck
 )
 
-var ats = [...]string{"read", "reply", "ask", "answer", "commit", "write", "outcome", "self", "ack"}
+// stepNames are the names of the steps in a trace.
+var stepNames = [...]string{"read", "reply", "ask", "answer", "commit", "write", "outcome", "self", "ack"}
 
-// handler is a worker that handles a trigger, as agentd's execution does.
+// handler is a worker. While it is busy it handles one trigger, as execution of
+// agentd does.
 type handler struct {
 	busy bool
-	// cancel messages that this worker knows, a bit for each in stream
-	// order
+	// known has a bit for each cancel message that the worker knows, in stream
+	// order.
 	known uint64
 
-	trig   int // index in the stream
-	count  int // deliveries as the server counts them
-	n      int // deliveries in fact
-	at     at
-	stored int // length of the stream at delivery
-	// sequence that the next read has to contain
-	must  uint64
-	state run.State
-	slot  bool // has a slot for the request to the model
-	// it has gone back to atRead once at least
-	turned bool
-	// the last read covered the reply subject too
+	// trig is the index of the trigger in the stream.
+	trig int
+	// count is the number of the delivery as the server counts. A server that
+	// has forgotten its consumers counts from 1 again.
+	count int
+	// n is the number of the delivery in fact.
+	n  int
+	at at
+	// stored is the length of the stream at the delivery.
+	stored int
+	// minSeq is the sequence that the next read has to contain.
+	minSeq uint64
+	state  run.State
+	// slot says that the worker has a slot for the request to the model.
+	slot bool
+	// rereads says that the handler has gone back to atRead.
+	rereads bool
+	// replyRead says that the last read covered the reply subject too.
 	replyRead bool
 	answer    answer
-	// messages to store at atWrite; one of the kind fired is a timer to set
+	// writes are the messages to store at atWrite. One of the kind fired is a
+	// timer to set.
 	writes []msg
-	end    run.End
-	out    run.Outcome
-	// gives the trigger back after a refused outcome
-	desist  bool
-	logEnds bool // atCommit appends the end
+	// end is the reason for which the run fails.
+	end run.End
+	// out is the outcome to publish at atOutcome.
+	out run.Outcome
+	// givesBack says that the worker gives the trigger back if the outcome is
+	// refused.
+	givesBack bool
+	// logEnds says that atCommit appends the end of the run.
+	logEnds bool
 }
 
 // path is the path of the run that the handler moves.
@@ -66,8 +88,12 @@ func (h *handler) seq() uint64 { return uint64(h.trig + 1) }
 
 func (h *handler) goTo(a at) { h.at = a }
 
-// readAgain makes the next step a read at least up to must.
-func (h *handler) readAgain(must uint64) { h.at, h.must, h.turned = atRead, max(must, h.must), true }
+// readAgain makes the next step a read that contains minSeq.
+func (h *handler) readAgain(minSeq uint64) {
+	h.goTo(atRead)
+	h.minSeq = max(minSeq, h.minSeq)
+	h.rereads = true
+}
 
 // expired reports whether the trigger is the firing of the run's own timer.
 func (h *handler) expired(w *world) bool {
@@ -75,21 +101,22 @@ func (h *handler) expired(w *world) bool {
 	return m.kind == fired && m.turn == 0
 }
 
-// views lists the sequences up to which a read may show the run. Followers may
-// lag.
+// views lists the sequences up to which a read may show the run, in stream
+// order. A read of the leader shows all of them. A follower may lag, but not
+// behind minSeq.
 func (w *world) views(h *handler) []uint64 {
 	own := w.own(h.path(w))
-	if !w.lag || w.stream[h.trig].kind == submission {
+	if !w.lag {
 		return own[max(0, len(own)-1):]
 	}
-	for len(own) > 1 && own[0] < max(h.must, h.state.Seq) {
+	for len(own) > 1 && own[0] < max(h.minSeq, h.state.Seq) {
 		own = own[1:]
 	}
 	return own
 }
 
-// owes is execution.owes of agentd. A turn's timer never fires too early here,
-// so its firing owns the effects that it makes owed.
+// owes stands for execution.owes of agentd. No timer of a turn fires too early
+// here. So its firing is the owner of the effects that it makes owed.
 func (w *world) owes(h *handler) bool {
 	if h.state.OutcomeStored || h.state.Phase == run.None {
 		return false
@@ -144,15 +171,15 @@ func (w *world) poisoned(h *handler) bool {
 	return true
 }
 
-// conclude reads the reply subject and folds an outcome there.
+// conclude folds the run's outcome, if one is at the reply subject.
 func (w *world) conclude(h *handler) {
 	if o, ok := w.outcome(h.path(w), len(w.stream)); ok && !w.noReply {
 		h.state, _ = h.state.Apply(run.OutcomeStored{Outcome: o})
 	}
 }
 
-// derive reads the reply subject and chooses the next step, as execution.act
-// and step of agentd do.
+// derive chooses the next step, as execution.act and execution.step of agentd
+// do. It reads the reply subject first, unless the last read covered it.
 func (w *world) derive(h *handler) {
 	p := h.path(w)
 	if !h.replyRead {
@@ -163,7 +190,8 @@ func (w *world) derive(h *handler) {
 		return
 	}
 	if h.state.Ended() && w.poisoned(h) {
-		h.out, h.desist = run.Failure(run.KindPoisoned, "given up"), true
+		h.out, h.givesBack = run.Failure(run.KindPoisoned, "given up"), true
+		// As failUnread of agentd does, it fences by the present end of the log.
 		h.state.LogSeq = w.last(logged, p)
 		h.goTo(atOutcome)
 		return
@@ -171,7 +199,7 @@ func (w *world) derive(h *handler) {
 	if !h.state.Ended() {
 		if end, failed := w.mustFail(h); failed {
 			h.end = end
-			h.goTo(atSelf)
+			h.goTo(atCancelSelf)
 			return
 		}
 	}
@@ -203,6 +231,7 @@ func (w *world) derive(h *handler) {
 			run.HoldTool, run.AwaitTask, run.CancelTask, run.PublishSettled:
 			// No run of these scenarios calls a tool, forks, is
 			// supervised or interrupted.
+			w.violate("run %s owes %T, which no scenario has", p, e)
 		case run.PublishFailure:
 			h.out = run.Failure(e.End.Kind, "%s", e.End.Text)
 			h.goTo(atOutcome)
@@ -210,8 +239,8 @@ func (w *world) derive(h *handler) {
 	}
 }
 
-// ask sends the request. If the worker knows a cancel message by now, the run
-// ends instead.
+// ask sends the request. If the worker knows a cancel message by now, it reads
+// the run again, and the run ends.
 func (w *world) ask(h *handler) {
 	if w.isCancelled(h, h.path(w)) && !w.noCancels {
 		h.readAgain(h.state.Seq)
@@ -222,8 +251,8 @@ func (w *world) ask(h *handler) {
 	h.goTo(atAnswer)
 }
 
-// answered takes the model's answer.
-func (w *world) answered(h *handler, a answer) {
+// takeAnswer takes the model's answer.
+func (w *world) takeAnswer(h *handler, a answer) {
 	h.answer = a
 	if a.calls > 0 {
 		h.goTo(atCommit)

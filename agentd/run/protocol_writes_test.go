@@ -35,7 +35,7 @@ func (w *world) commit(h *handler) {
 // won, or gives the trigger back.
 func (w *world) refused(h *handler, last uint64) {
 	switch {
-	case h.desist:
+	case h.givesBack:
 		w.giveBack(h)
 	case w.noReread:
 		h.goTo(atAck)
