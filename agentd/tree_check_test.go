@@ -10,9 +10,11 @@ import (
 	"github.com/axebus/axe/subjects"
 )
 
-// checkTree checks the stored messages of a tree of treeModel that has ended.
-// Each call has an outcome, logs have no holes, mail was conserved, and package
-// verify finds no violation. It returns the worker that stored each turn.
+// checkTree checks the stored messages of an ended tree with the model
+// treeModel. Each call has an outcome. The logs have no holes. Every message of
+// mail is stored and read as it should be (checkMail). checkTree also verifies
+// the whole stream, and adds the tree's mail to mailCount. The result maps each
+// turn, as label#number, to the worker that stored it.
 func (h *harness) checkTree(tree subjects.Tree) (storedBy map[string]string) {
 	storedBy = map[string]string{}
 	labels := map[subjects.Run]string{}
@@ -23,7 +25,7 @@ func (h *harness) checkTree(tree subjects.Tree) (storedBy map[string]string) {
 		if err != nil {
 			h.tb.Fatal(err)
 		}
-		switch at.Kind { //nolint:exhaustive // other messages have nothing to check
+		switch at.Kind { //nolint:exhaustive // checkMail and verify check the others
 		case subjects.Call:
 			labels[at.Run] = h.labelOf(labels, at.Run, m)
 		case subjects.Log:
@@ -45,8 +47,7 @@ func (h *harness) checkTree(tree subjects.Tree) (storedBy map[string]string) {
 			if err != nil {
 				h.tb.Fatal(err)
 			}
-			// The last turn may stand on the log before its
-			// outcome.
+			// The last turn may be on the log too. The log comes first.
 			turn := fmt.Sprintf("%s#%d", labels[h.runOf(tree, o)], o.Turns)
 			if storedBy[turn] == "" {
 				storedBy[turn] = o.Worker
@@ -61,7 +62,8 @@ func (h *harness) checkTree(tree subjects.Tree) (storedBy map[string]string) {
 	return storedBy
 }
 
-// unanswered returns the reply subjects of a tree's calls that hold no outcome.
+// unanswered returns the reply subjects that messages of a tree name and that
+// have no message.
 func (h *harness) unanswered(tree subjects.Tree) []string {
 	stored := map[string]bool{}
 	var replies []string
@@ -74,8 +76,9 @@ func (h *harness) unanswered(tree subjects.Tree) []string {
 	return slices.DeleteFunc(replies, func(reply string) bool { return stored[reply] })
 }
 
-// labelOf is the label of a run, from its call. The label of a copy is made
-// from its parent's label and the place of the fork call.
+// labelOf returns the label of a run, from its call. A review has a label of
+// its own. The label of a fork that inherits is made from its parent's label and
+// the place of the fork call, so labels must have the parent's.
 func (h *harness) labelOf(labels map[subjects.Run]string, r subjects.Run, call bus.Stored) string {
 	var in run.Input
 	if err := json.Unmarshal(call.Body, &in); err != nil {
@@ -91,7 +94,7 @@ func (h *harness) labelOf(labels map[subjects.Run]string, r subjects.Run, call b
 	return fmt.Sprintf("%s~%d-%d", labels[r.Space.Run(r.Agent, r.Tree, path)], turn, index)
 }
 
-// runOf is the address of the run that an outcome is of.
+// runOf returns the address of the run that has an outcome.
 func (h *harness) runOf(tree subjects.Tree, o run.Outcome) subjects.Run {
 	p, err := subjects.ParsePath(o.Path)
 	if err != nil {
@@ -100,9 +103,10 @@ func (h *harness) runOf(tree subjects.Tree, o run.Outcome) subjects.Run {
 	return h.conn.Space().Run(h.agent(o.Agent), tree, p)
 }
 
-// expectRepeatsInFlight checks the promise about cost: a turn that was asked
-// again was in flight when its first worker, the victim, died or lost its
-// lease. So the victim has not stored it, and no other worker asked twice.
+// expectRepeatsInFlight checks the promise about cost. A turn may be asked
+// again only if it was in flight when the victim died or lost its lease. So the
+// victim has not stored such a turn, and the other workers together have asked
+// for it once.
 func (h *harness) expectRepeatsInFlight(storedBy map[string]string, victim string) {
 	for turn, workers := range h.tree.repeated() {
 		if storedBy[turn] == victim {

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// treeLogWindow is the time over which lines about trees are counted.
+	// treeLogWindow is the time over which a worker counts lines about trees.
 	treeLogWindow = 10 * time.Second
-	// treeLogLines is the number of lines about trees in a window after
-	// which a worker logs sums.
+	// treeLogLines is the number of lines that a worker logs in a window. It
+	// only counts the further lines.
 	treeLogLines = 100
-	// maxLoggedError is the length in bytes to which an error is cut in the
-	// log.
+	// maxLoggedError bounds an error in a line about a run, in bytes.
 	maxLoggedError = 300
 )
 
-// treeLog logs the begin and the end of each tree, and each failed run. Above
-// treeLogLines lines in a window it counts them, and logs the sums at the end
-// of the window.
+// treeLog logs the first model call and the end of each tree, and each failed
+// run, of those that this worker carries out. After treeLogLines lines in a
+// window it counts the further lines, and logs the sums at the end of the
+// window.
 type treeLog struct {
 	log    *slog.Logger
 	prices price.Table
@@ -33,9 +33,9 @@ type treeLog struct {
 	mu sync.Mutex
 	// lines is the number of lines in this window.
 	lines int
-	// windowEnd is set while a window is open.
-	windowEnd *time.Timer
-	sums      treeSums
+	// windowTimer ends the window. It is nil while no window is open.
+	windowTimer *time.Timer
+	sums        treeSums
 }
 
 // treeSums counts lines that were not logged.
@@ -43,29 +43,33 @@ type treeSums struct {
 	begun int
 	// completed includes the trees that were cancelled.
 	completed, failed int
-	// failedRuns are the failed runs that are no roots.
+	// failedRuns is the number of failed runs below a root.
 	failedRuns int
-	totals     run.Totals
+	// totals sums the work of the ended trees.
+	totals run.Totals
 }
 
-// begun logs the begin of a tree.
+// begun logs that a tree begins. The caller calls it before the root's first
+// request. A tree has no such line if the first delivery of its root ends
+// without a request.
 func (l *treeLog) begun(ctx context.Context, root subjects.Run) {
 	if l.admit(ctx, func(s *treeSums) { s.begun++ }) {
 		l.log.InfoContext(ctx, "tree begun", runAttr(root))
 	}
 }
 
-// ended logs the end of a run: that of a root, and that of any other run that
-// has failed. A run that was cancelled has not failed by itself.
+// ended logs the end of a run. A root has a line in any case. Another run has a
+// warning if it failed. A cancelled run below the root has a line at debug,
+// which the window does not count.
 func (l *treeLog) ended(ctx context.Context, r subjects.Run, o run.Outcome) {
 	switch {
 	case r.Path.IsRoot():
 		l.treeEnded(ctx, r, o)
 	case o.Status == run.StatusCompleted:
 	case o.Kind == run.KindCancelled:
-		l.log.DebugContext(ctx, "run cancelled", runAttrs(r, o)...)
+		l.log.DebugContext(ctx, "run cancelled", failedRunAttrs(r, o)...)
 	case l.admit(ctx, func(s *treeSums) { s.failedRuns++ }):
-		l.log.WarnContext(ctx, "run failed", runAttrs(r, o)...)
+		l.log.WarnContext(ctx, "run failed", failedRunAttrs(r, o)...)
 	}
 }
 
@@ -97,13 +101,13 @@ func (l *treeLog) treeEnded(ctx context.Context, r subjects.Run, o run.Outcome) 
 	l.log.Log(ctx, level, "tree ended", attrs...)
 }
 
-// runAttr names a run. Every log line about a run has it.
+// runAttr names a run: its tree, its agent and its path.
 func runAttr(r subjects.Run) slog.Attr {
 	return slog.Group("", slog.String(keyTree, r.Tree.String()), slog.String(keyAgent, r.Agent.String()),
 		slog.String(keyPath, r.Path.String()))
 }
 
-func runAttrs(r subjects.Run, o run.Outcome) []any {
+func failedRunAttrs(r subjects.Run, o run.Outcome) []any {
 	return append([]any{runAttr(r)}, failureAttrs(o)...)
 }
 
@@ -117,12 +121,13 @@ func totalAttrs(t run.Totals) []any {
 	}
 }
 
-// admit reports whether a line may be logged. If not, it counts the line.
+// admit reports whether the worker logs a line. If not, it calls count with the
+// sums. The first line opens a window.
 func (l *treeLog) admit(ctx context.Context, count func(*treeSums)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.windowEnd == nil {
-		l.windowEnd = time.AfterFunc(treeLogWindow, func() { l.endWindow(context.WithoutCancel(ctx)) })
+	if l.windowTimer == nil {
+		l.windowTimer = time.AfterFunc(treeLogWindow, func() { l.endWindow(context.WithoutCancel(ctx)) })
 	}
 	if l.lines < treeLogLines {
 		l.lines++
@@ -138,9 +143,9 @@ func (l *treeLog) endWindow(ctx context.Context) {
 	s := l.sums
 	l.sums = treeSums{}
 	l.lines = 0
-	if l.windowEnd != nil {
-		l.windowEnd.Stop()
-		l.windowEnd = nil
+	if l.windowTimer != nil {
+		l.windowTimer.Stop()
+		l.windowTimer = nil
 	}
 	l.mu.Unlock()
 	if s.begun+s.completed+s.failed+s.failedRuns == 0 {

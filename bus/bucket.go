@@ -13,13 +13,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// bucket is a key-value bucket that is made when it is first used, with as many
-// replicas as the streams, and made again if it was removed. Activity, Memory,
+// bucket is a key-value bucket with as many replicas as the streams. Its method
+// do makes it if it is missing, and again after its removal. Activity, Memory,
 // RateLimit and Workers are thin types over it. A bucket is safe for concurrent
 // use.
 //
-// Directory is not one: Provision makes its bucket, and the client library's
-// own type stores and deletes values.
+// Directory uses one for its reads and for PutTogether. Provision makes that
+// bucket. Put and Delete of a Directory use the client library's type.
 type bucket struct {
 	conn        *Conn
 	name        string
@@ -28,7 +28,7 @@ type bucket struct {
 	// not stored again. With 0 it keeps all values.
 	maxAge time.Duration
 
-	// found says that the bucket was found or made.
+	// found says that this connection has found or made the bucket.
 	found atomic.Bool
 }
 
@@ -44,8 +44,8 @@ func (b *bucket) streamName() string { return "KV_" + b.name }
 // subject is the subject of a key, or of all keys that a pattern matches.
 func (b *bucket) subject(key string) string { return "$KV." + b.name + "." + key }
 
-// target is the subject that the value of a key is published to. JetStream in
-// another domain is reached through its API.
+// target is the subject to which a value of a key is published. For JetStream
+// in another domain it begins with the prefix of that domain's API.
 func (b *bucket) target(key string) string {
 	if api := b.conn.reader.api; api != jetstream.DefaultAPIPrefix {
 		return api + b.subject(key)
@@ -53,10 +53,10 @@ func (b *bucket) target(key string) string {
 	return b.subject(key)
 }
 
-// swap stores a value if the last revision of the key is was; 0 means that the
-// key has no value. It tries until ctx ends. The error wraps a *ConflictError
-// if the key has another revision. After a lost acknowledgement that revision
-// may be the value itself.
+// swap stores a value if the last revision of the key is was. With 0 the key
+// must have no message, not even the marker of a deletion. swap tries until ctx
+// ends. The error wraps a *ConflictError if the key has another revision. After
+// a lost acknowledgement that revision may be the value itself.
 func (b *bucket) swap(ctx context.Context, key string, was uint64, value []byte) (rev uint64, err error) {
 	if err := b.conn.intercept(Point{"write", b.target(key), false}); err != nil {
 		return 0, err
@@ -88,9 +88,10 @@ func (b *bucket) get(ctx context.Context, g directGet) (ms []Stored, again bool,
 	return b.conn.reader.askOnce(ctx, b.streamName(), g)
 }
 
-// list reads the last messages of the keys that a pattern matches, once: those
-// that were stored since a time of the server, or all for the zero time. It
-// leaves out the markers of deleted keys.
+// list reads the last messages of the keys that a pattern matches. It reads
+// page after page, and repeats no request. With a since it reads only the
+// messages that the server stored since that time. It leaves out the markers of
+// deleted keys. A key that is written meanwhile may appear twice.
 func (b *bucket) list(ctx context.Context, keys string, since time.Time) (all []Stored, again bool, err error) {
 	var seq uint64
 	for more := true; more; {
@@ -111,8 +112,9 @@ func (b *bucket) list(ctx context.Context, keys string, since time.Time) (all []
 // isMarker reports whether a message of a bucket says that its key was deleted.
 func isMarker(m Stored) bool { return m.Header.Get("KV-Operation") != "" }
 
-// do calls op until the call is final or ctx ends. Before it repeats a call it
-// looks for the bucket again, since the bucket may have been removed.
+// do makes the bucket if it is missing, and calls op until op asks for no
+// repetition or ctx ends. Before each repetition it looks for the bucket again,
+// since a person may have removed it.
 func (b *bucket) do(ctx context.Context, op func() (again bool, err error)) error {
 	err := b.conn.inflight.retry(ctx, func() (bool, error) {
 		var again bool
@@ -122,7 +124,7 @@ func (b *bucket) do(ctx context.Context, op func() (again bool, err error)) erro
 			}
 			return err
 		})
-		// Without a connection the calls end, and are made again.
+		// A broken connection cancels the call. It is made again.
 		again = !Forbidden(err) && (again || errors.Is(err, context.Canceled) && ctx.Err() == nil)
 		if again {
 			b.found.Store(false)
@@ -135,7 +137,8 @@ func (b *bucket) do(ctx context.Context, op func() (again bool, err error)) erro
 	return nil
 }
 
-// open finds the bucket's stream, or makes the bucket.
+// open makes the bucket, unless it is there. Again is true if a later attempt
+// may succeed.
 func (b *bucket) open(ctx context.Context) (again bool, err error) {
 	if b.found.Load() {
 		return false, nil

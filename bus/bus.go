@@ -90,7 +90,7 @@ func (cfg *Config) observe(op Op, subject string, began time.Time, err error) {
 }
 
 // Point is a step at which Config.Intercept is called. Ephemeral messages, and
-// writes to Directory and Workers, have none.
+// writes to Directory and Workers, have none, but Directory.PutTogether has.
 type Point struct {
 	// Op is "write", "ack", "nak", "beat" (the renewal of a lease), "load"
 	// (the read of an object or an artifact), "store" (Artifacts.Store),

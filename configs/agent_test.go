@@ -350,7 +350,7 @@ func TestLoadRefuses(t *testing.T) {
 			"policy with an unknown tool", ok + "[policy]\ntools = [\"call\"]\n",
 			"a.toml:4: policy.tools: must be some of call_agent, spawn_agent, spawn_agents, fork, send, check_mail, " +
 				"wait, kill, list_directory, read_file, write_file, edit_file, search_files, run_command, url_fetch, " +
-				`web_search, read_artifact, write_artifact, got "call"`,
+				`web_search, read_artifact, write_artifact, and "toolset/tool", got "call"`,
 		},
 		{
 			"unknown tool", ok + "tools = [\"run_comand\"]\n",

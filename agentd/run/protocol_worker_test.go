@@ -191,7 +191,7 @@ func (w *world) derive(h *handler) {
 	}
 	if h.state.Ended() && w.poisoned(h) {
 		h.out, h.givesBack = run.Failure(run.KindPoisoned, "given up"), true
-		// As failUnread of agentd does, it fences by the present end of the log.
+		// failUnread of agentd fences by the present end of the log too.
 		h.state.LogSeq = w.last(logged, p)
 		h.goTo(atOutcome)
 		return

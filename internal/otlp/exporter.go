@@ -42,8 +42,8 @@ const (
 var ErrOff = errors.New("no collector: set OTEL_EXPORTER_OTLP_ENDPOINT, for example to http://127.0.0.1:4318")
 
 // ErrPasses is wrapped by the error of an export that the caller may try again:
-// the collector did not answer, or asked to wait. A collector with a certificate
-// that the client does not trust counts as one that did not answer.
+// the collector did not answer, or asked to wait. A collector with a
+// certificate that the client does not trust counts as one that did not answer.
 var ErrPasses = errors.New("the collector takes no spans at this moment")
 
 // ErrRefused is wrapped by the error of an export whose spans, or some of them,
@@ -167,8 +167,8 @@ func (e *Exporter) describe(getenv func(string) string) error {
 	return nil
 }
 
-// pairs reads a list like a=1,b=2 in which values are percent-encoded. The error
-// does not show the list, which may hold a secret.
+// pairs reads a list like a=1,b=2 in which values are percent-encoded. The
+// error does not show the list, which may hold a secret.
 func pairs(variable, list string) (all [][2]string, _ error) {
 	for pair := range strings.SplitSeq(list, ",") {
 		if strings.TrimSpace(pair) == "" {
@@ -184,10 +184,10 @@ func pairs(variable, list string) (all [][2]string, _ error) {
 	return all, nil
 }
 
-// Export sends spans, at most maxSpans in a request. It stops at an error, but
-// for one that wraps ErrRefused: it sends the other requests, and then returns
-// the refusals. Any other error wraps ErrPasses, or the collector takes no spans
-// at all.
+// Export sends spans, at most maxSpans in a request. After a refused request it
+// sends the others, and then returns the refusals, which wrap ErrRefused. It
+// stops at any other error. That error wraps ErrPasses, or the collector takes
+// no spans at all.
 func (e *Exporter) Export(ctx context.Context, spans []*tracepb.Span) error {
 	var refusals []error
 	for part := range slices.Chunk(spans, maxSpans) {
@@ -236,10 +236,12 @@ func (e *Exporter) send(ctx context.Context, spans []*tracepb.Span) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode/100 == 2 {
-		answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the collector has the spans
+		// The collector has the spans, though the answer may end early.
+		answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 		return partlyRefused(answer)
 	}
-	says, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // an unread text changes nothing
+	// The status is enough if the text cannot be read.
+	says, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	err = fmt.Errorf("the collector says %s: %q", resp.Status, says)
 	if slices.Contains([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge}, resp.StatusCode) {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
@@ -253,10 +255,10 @@ func (e *Exporter) send(ctx context.Context, spans []*tracepb.Span) error {
 	return err
 }
 
-// partlyRefused returns the error of an answer if the collector has left out
-// some of the spans. The answer is an ExportTraceServiceResponse (OTLP 1.0). Its
-// field partial_success has the number of these spans in field 1, and a text in
-// field 2. The package of that message would bring gRPC with it.
+// partlyRefused returns an error if the collector has left out some of the
+// spans. The answer is an ExportTraceServiceResponse (OTLP 1.0). Its field
+// partial_success has the number of these spans in field 1, and a text in field
+// 2. The package of that message would bring gRPC with it.
 func partlyRefused(answer []byte) error {
 	partial := fields(answer)[1].bytes
 	said := fields(partial)

@@ -2,5 +2,6 @@
 
 package bench
 
-// used returns no usage: on this system it is not known.
+// used returns the zero usage. Outside unix, a benchmark does not measure the
+// processor time and the memory of its process.
 func used() usage { return usage{} }

@@ -6,19 +6,23 @@ import (
 	"strings"
 )
 
-// forkMemory holds the forks of a run, the mail that it has read, and its
-// waits. The model reads them from the conversation.
+// forkMemory is the part of a run's conversation that is about its forks and
+// its mail.
 type forkMemory struct {
-	ids []string // of its forks
+	// ids are the forks of the run, in the order of their calls.
+	ids []string
 	// last has the last answer of each fork, by id.
-	last  map[string]string
-	waits int      // waits that have ended
-	heard []string // messages to the run
-	// told says that the run's newest message is a notice of mail.
+	last map[string]string
+	// waits is the number of waits with a result.
+	waits int
+	// heard are the messages to the run, in the order of its reads.
+	heard []string
+	// told says that the newest message to the model is a notice of mail.
 	told bool
 }
 
-// read adds the result of a tool call.
+// read takes the result of a tool call: the id of a fork, or mail. It ignores
+// every other result.
 func (p *forkMemory) read(content string) {
 	if strings.HasPrefix(content, "r-") {
 		p.ids = append(p.ids, content)
@@ -47,7 +51,8 @@ func (p *forkMemory) read(content string) {
 	}
 }
 
-// writesCommands reports whether a run belongs to a tree with slash commands.
+// writesCommands reports whether the models of the run's tree call tools by
+// slash commands. Those of every other tree do.
 func (q parsedRequest) writesCommands() bool {
 	tree, _, _ := strings.Cut(q.label, ".")
 	return tree != "" && (tree[len(tree)-1]-'0')%2 == 1
@@ -67,13 +72,16 @@ func slash(tool string, arguments any) string {
 		from, _ := arguments.(map[string]any)["from"].([]string)
 		return "/slash wait " + strings.Join(from, " ")
 	}
+	if tool != "check_mail" {
+		panic("no slash command calls " + tool)
+	}
 	return "/slash check-mail"
 }
 
 // mail makes the next calls of a post or of one of its forks. If it makes none,
-// the returned text is the answer. A fork answers, and answers once more to
-// each message. A run waits for one thing at a time, so every tree takes the
-// same turns.
+// the returned text is the answer. A fork answers its task, and then each
+// message. A post is in a wait whenever a fork writes to it, so no notice costs
+// it a turn. Every tree takes the same number of turns.
 func (q parsedRequest) mail(invoke func(tool string, arguments any)) string {
 	p := q.post
 	parts := p.heard
