@@ -102,7 +102,10 @@ func TestClockOfTheServerIsSetWhileARunWaits(t *testing.T) {
 				h.startWorker("w", workerOptions{Config: agentd.Config{Timeout: allowed}})
 				from := time.Now()
 				r := h.submit("lonely", "go")
-				time.Sleep(20 * time.Second)
+				// The worker measures the clock every 2 s. One that
+				// measured the step first would set the timer again
+				// before it fires.
+				time.Sleep(21 * time.Second)
 				h.setServerClock(by)
 				o := h.awaitOutcome(r, time.Hour)
 				if o.Kind != run.KindTimeout || o.Error != "timeout after 600s" {
