@@ -81,7 +81,8 @@ func FromEnv(getenv func(string) string, version string) (*Exporter, error) {
 	if e.url = endpoint; variable == "OTEL_EXPORTER_OTLP_ENDPOINT" && endpoint != "" {
 		e.url = strings.TrimSuffix(endpoint, "/") + "/v1/traces"
 	}
-	if e.url == "" || strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") || getenv("OTEL_TRACES_EXPORTER") == "none" {
+	disabled := strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") || getenv("OTEL_TRACES_EXPORTER") == "none"
+	if e.url == "" || disabled {
 		return nil, ErrOff
 	}
 	if u, err := url.Parse(e.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
